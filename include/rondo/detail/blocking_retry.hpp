@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <rondo/deadline.hpp>
+#include <rondo/detail/async_retry.hpp>
+#include <rondo/detail/waiter.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+namespace rondo::detail {
+
+/// A thread that waits. Lives on that thread's stack; used again after each refusal.
+class BlockingWaiter final : public Waiter {
+public:
+    void wake() noexcept override {
+        // Notified under the lock: the waiting thread may destroy us as soon as it is free.
+        const std::lock_guard lock{mutex_};
+        woken_ = true;
+        changed_.notify_one();
+    }
+
+    /// Consumes a wake; false if the deadline passed first.
+    [[nodiscard]] bool wait(Deadline deadline) {
+        std::unique_lock lock{mutex_};
+        const auto woken = [this] { return woken_; };
+        if (deadline.never()) {
+            changed_.wait(lock, woken);
+        } else if (!changed_.wait_until(lock, deadline.at(), woken)) {
+            return false;
+        }
+        woken_ = false;
+        return true;
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool woken_ = false;
+};
+
+/// The blocking form of an operation: tries, and waits on this thread while it is refused.
+template <typename Attempt>
+typename Attempt::Result blocking_retry(WaitPoint& point, Attempt attempt, Deadline deadline) {
+    BlockingWaiter waiter;
+    Place place = Place::back;
+    for (;;) {
+        if (auto result = attempt()) return std::move(*result);
+        if (deadline.passed()) return attempt.give_up(WaitEnd::timed_out);
+        if (!point.enqueue(waiter, place)) continue;
+        if (!waiter.wait(deadline)) {
+            if (point.cancel(waiter)) return attempt.give_up(WaitEnd::timed_out);
+            // No longer linked: a wake is on its way, and its permit must be used.
+            (void)waiter.wait(Deadline{});
+        }
+        place = Place::turn;
+    }
+}
+
+}  // namespace rondo::detail
