@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace rondo {
+
+/// What a server knows about itself at one moment. Counters only grow; gauges are the value now.
+/// Read with `Server::metrics()`, at any time and from any thread; the ring's numbers are
+/// consistent with one another, the transports' may be a moment older.
+struct Metrics {
+    // The ring.
+    std::uint64_t samples_inserted_total = 0;  ///< counter; includes the few being written now
+    std::uint64_t samples_ready = 0;           ///< gauge: in complete batches nobody leased yet
+    std::uint64_t batches_leased_total = 0;
+    std::uint64_t batches_released_total = 0;
+    std::uint64_t live_leases = 0;                 ///< gauge: batches that consumers hold
+    std::chrono::nanoseconds oldest_sample_age{};  ///< gauge: of the batch to be leased next
+    std::uint64_t samples_dropped_at_close = 0;    ///< committed, but their batch stayed short
+
+    // Who waits.
+    std::uint64_t producer_waits_total = 0;  ///< times that the ring was full for somebody
+    std::uint64_t consumer_waits_total = 0;  ///< times that no batch was ready for somebody
+    std::uint64_t wakes_total = 0;
+    std::uint64_t producers_waiting = 0;  ///< gauge: in-process inserts and connections
+    std::uint64_t consumers_waiting = 0;
+    std::chrono::nanoseconds longest_producer_wait{};  ///< gauge: of those who wait now
+    std::chrono::nanoseconds longest_consumer_wait{};
+
+    // The transports.
+    std::uint64_t active_connections = 0;
+    std::uint64_t connections_accepted_total = 0;
+    std::uint64_t bytes_received_total = 0;
+    std::uint64_t samples_received_total = 0;   ///< committed from transports
+    std::uint64_t truncated_samples_total = 0;  ///< peers that left in the middle of a sample
+    std::uint64_t side_buffer_bytes = 0;        ///< gauge: parts of samples held outside the ring
+};
+
+/// The numbers that a batch carries, read when it was leased, under id-echo's names.
+struct SampleInfo {
+    std::uint64_t store_size = 0;  ///< samples in complete batches, this one included
+    std::uint64_t active_connections = 0;
+    std::uint64_t queue_depth_sum = 0;  ///< producers that wait for room: rondo queues no samples
+    std::uint64_t push_blocked_count = 0;  ///< `Metrics::producer_waits_total`
+    std::uint64_t samples_inserted_total = 0;
+    std::uint64_t notify_count = 0;  ///< `Metrics::wakes_total`
+};
+
+}  // namespace rondo
