@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/socket_io.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <sys/socket.h>
+
+namespace rondo::detail {
+namespace {
+
+template <typename Call>
+IoResult repeat(const Call& call) noexcept {
+    for (;;) {
+        const ssize_t done = call();
+        if (done >= 0) return {static_cast<std::size_t>(done), 0};
+        if (errno != EINTR) return {0, errno};
+    }
+}
+
+}  // namespace
+
+bool IoResult::would_block() const noexcept {
+    return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+IoResult send_some(int socket, std::span<const std::byte> bytes) noexcept {
+    return repeat(
+        [&] { return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+}
+
+IoResult send_some(int socket, std::span<iovec> parts) noexcept {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = std::min<std::size_t>(parts.size(), IOV_MAX);
+    return repeat([&] { return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
+}
+
+IoResult receive_some(int socket, std::span<std::byte> into) noexcept {
+    return repeat([&] { return ::recv(socket, into.data(), into.size(), MSG_DONTWAIT); });
+}
+
+}  // namespace rondo::detail
