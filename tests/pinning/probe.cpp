@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fresh process for tests: what is loaded stays so, and the loader reads its environment once.
+//   probe off              makes a server without pinning, prints what of CUDA is mapped
+//   probe nowhere          looks for a runtime where there is none, prints the error
+//   probe report [FILE...] opens the files, then pins a small ring as a server would; prints all
+//   probe exit-with-views  exits with a pinned server and a batch in static storage
+#include "pinning/dynamic_library.hpp"
+#include "pinning/pin_ring.hpp"
+#include <rondo/server.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+using rondo::detail::PinReport;
+using rondo::detail::PinRequest;
+
+namespace {
+
+int fail(const std::string& why) {
+    std::fprintf(stderr, "probe: %s\n", why.c_str());
+    return 1;
+}
+
+rondo::SampleSpec spec() {
+    return *rondo::SampleSpec::create({{"obs", rondo::dtype::float32, {4}}});
+}
+
+int off() {
+    auto server = rondo::Server::create(spec(), {.batch_size = 1});
+    if (!server) return fail(server.error().message());
+    const rondo::Sample sample{spec()};
+    if (!server->blocking_insert(sample) || !server->blocking_sample()) return fail("no batch");
+    std::ifstream maps{"/proc/self/maps"};
+    if (!maps) return fail("no /proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("libcud") != line.npos) std::puts(line.c_str());
+    }
+    return 0;
+}
+
+int print(const PinReport& report) {
+    for (const auto& attempt : report.attempts) {
+        std::printf("%s: %s: %s\n", attempt.rung.c_str(), attempt.candidate.c_str(),
+                    attempt.outcome.c_str());
+    }
+    if (report.error) {
+        std::printf("error: %s\n", report.error->message().c_str());
+        return 2;
+    }
+    std::printf("pinned: %s, %s, %s %d, driver %d, device %d of %zu (%s), %llu bytes\n",
+                report.rung.c_str(), report.library.c_str(), report.api.c_str(), report.api_version,
+                report.driver_version, report.device.value_or(-1), report.devices.size(),
+                report.device_reason.c_str(), static_cast<unsigned long long>(report.bytes));
+    return 0;
+}
+
+int nowhere() {
+    PinRequest request;
+    request.plan = [] {
+        rondo::detail::SearchPlan plan;
+        plan.site_directories = {"/nowhere/site-packages"};
+        plan.sonames = {"libcudart.so.9013", "libcudart.so.9012"};
+        plan.roots = {{"CONDA_PREFIX", ""}, {"CUDA_PATH", "/nowhere/cuda"}, {"CUDA_HOME", ""}};
+        plan.driver_soname = "libcuda-of-nobody.so.1";
+        return plan;
+    };
+    return print(rondo::detail::diagnose_pinning(request));
+}
+
+int report(int count, char** files) {
+    for (int i = 0; i < count; ++i) {
+        const auto opened = rondo::detail::DynamicLibrary::open(files[i]);
+        if (!opened) return fail(opened.error());
+    }
+    return print(rondo::detail::diagnose_pinning(rondo::detail::make_pin_request({}, {}, {})));
+}
+
+int exit_with_views() {
+    static auto server = rondo::Server::create(spec(), {.batch_size = 1, .pin_host_memory = true});
+    if (!server) return fail(server.error().message());
+    const rondo::Sample sample{spec()};
+    if (!server->blocking_insert(sample)) return fail("no sample");
+    static auto batch = server->blocking_sample();
+    return batch.has_value() ? 0 : fail("no batch");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string_view what = argc > 1 ? argv[1] : "";
+    if (what == "off") return off();
+    if (what == "nowhere") return nowhere();
+    if (what == "report") return report(argc - 2, argv + 2);
+    if (what == "exit-with-views") return exit_with_views();
+    return fail("off, nowhere, report or exit-with-views expected");
+}
