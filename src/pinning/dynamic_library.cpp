@@ -3,25 +3,32 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <mutex>
 
 namespace rondo::detail {
 
+namespace {
+
+/// One at a time. The loader's own lock orders what it writes about a library before what any later
+/// opener reads of it (`file`), but nobody who checks that, such as TSan, sees into the loader.
+void* open_library(const std::string& name, int mode) {
+    static std::mutex mutex;
+    const std::lock_guard lock{mutex};
+    return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | mode);
+}
+
+}  // namespace
+
 tl::expected<DynamicLibrary, std::string> DynamicLibrary::open(const std::string& name) {
     // Loaded already, under this name or as this soname: that one, whatever a search would find.
-    if (void* const loaded = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
-        return DynamicLibrary{loaded};
-    }
-    if (void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-        return DynamicLibrary{handle};
-    }
+    if (void* const loaded = open_library(name, RTLD_NOLOAD)) return DynamicLibrary{loaded};
+    if (void* const handle = open_library(name, 0)) return DynamicLibrary{handle};
     const char* const error = ::dlerror();
     return tl::unexpected<std::string>{error != nullptr ? error : "dlopen failed without a reason"};
 }
 
 tl::expected<DynamicLibrary, std::string> DynamicLibrary::find_loaded(const std::string& name) {
-    if (void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
-        return DynamicLibrary{handle};
-    }
+    if (void* const handle = open_library(name, RTLD_NOLOAD)) return DynamicLibrary{handle};
     return tl::unexpected<std::string>{"it is not loaded any more"};
 }
 

@@ -76,16 +76,25 @@ tl::expected<std::optional<Batch>, SampleError> ServerCore::try_sample() {
     return std::nullopt;
 }
 
+ServerCore::Connections ServerCore::count_connections() const noexcept {
+    Connections connections;
+    // Ended before accepted, and acquire: the difference never drops below zero.
+    // order: acquire, pairs with ~TcpConnection; whoever is seen to have ended was accepted.
+    for (const TransportCounters& of_thread : counters_) {
+        connections.ended += of_thread.connections_ended.load(std::memory_order_acquire);
+    }
+    for (const TransportCounters& of_thread : counters_) {
+        connections.accepted += of_thread.connections_accepted.load(std::memory_order_relaxed);
+    }
+    return connections;
+}
+
 SampleInfo ServerCore::info_at_lease(const Leased& leased) const {
     const StoreCounts& counts = leased.counts;
-    std::uint64_t connections = 0;
-    for (const TransportCounters& of_thread : counters_) {
-        connections += of_thread.connections_accepted.load(std::memory_order_relaxed) -
-                       of_thread.connections_ended.load(std::memory_order_relaxed);
-    }
+    const Connections connections = count_connections();
     return SampleInfo{
         .store_size = counts.samples_ready + leased.count,
-        .active_connections = connections,
+        .active_connections = connections.accepted - connections.ended,
         .queue_depth_sum = counts.producers_waiting,
         .push_blocked_count = counts.producer_waits,
         .samples_inserted_total = counts.samples_reserved,
@@ -111,21 +120,16 @@ Metrics ServerCore::metrics() const {
         .longest_producer_wait = store.longest_producer_wait,
         .longest_consumer_wait = store.longest_consumer_wait,
     };
-    std::uint64_t ended = 0;
+    const Connections connections = count_connections();
+    metrics.connections_accepted_total = connections.accepted;
+    metrics.active_connections = connections.accepted - connections.ended;
     for (const TransportCounters& of_thread : counters_) {
-        // Ended before accepted: the difference never drops below zero.
-        ended += of_thread.connections_ended.load(std::memory_order_acquire);
-    }
-    for (const TransportCounters& of_thread : counters_) {
-        metrics.connections_accepted_total +=
-            of_thread.connections_accepted.load(std::memory_order_relaxed);
         metrics.bytes_received_total += of_thread.bytes_received.load(std::memory_order_relaxed);
         metrics.samples_received_total +=
             of_thread.samples_received.load(std::memory_order_relaxed);
         metrics.truncated_samples_total +=
             of_thread.truncated_samples.load(std::memory_order_relaxed);
     }
-    metrics.active_connections = metrics.connections_accepted_total - ended;
     const std::lock_guard lock{side_buffers_mutex_};
     for (const auto& watched : side_buffers_) {
         if (const auto buffers = watched.lock()) metrics.side_buffer_bytes += buffers->bytes_out();

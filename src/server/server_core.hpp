@@ -86,6 +86,11 @@ public:
     void close();
 
 private:
+    struct Connections {
+        std::uint64_t ended = 0;
+        std::uint64_t accepted = 0;
+    };
+    [[nodiscard]] Connections count_connections() const noexcept;
     [[nodiscard]] SampleInfo info_at_lease(const Leased& leased) const;
 
     const SampleSpec spec_;

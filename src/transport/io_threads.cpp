@@ -2,12 +2,31 @@
 #include "transport/io_threads.hpp"
 
 #include "base/usable_cores.hpp"
+#include <rondo/detail/log.hpp>
 
 #include <asio/ip/tcp.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <string>
 
 namespace rondo::detail {
+
+namespace {
+
+// A handler may throw for want of memory. That costs what it was about; the others are served on.
+void run(asio::io_context& context) noexcept {
+    for (;;) {
+        try {
+            context.run();
+            return;
+        } catch (const std::exception& error) {
+            log_warning(std::string{"an I/O thread goes on after: "} + error.what());
+        }
+    }
+}
+
+}  // namespace
 
 IoThreads::IoThreads(std::uint32_t count) {
     constexpr unsigned least = 1;
@@ -21,7 +40,7 @@ IoThreads::IoThreads(std::uint32_t count) {
     }
     try {
         for (const auto& io : threads_) {
-            io->thread = std::thread{[&context = io->context] { context.run(); }};
+            io->thread = std::thread{[&context = io->context] { run(context); }};
         }
     } catch (...) {
         join();

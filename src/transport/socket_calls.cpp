@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -85,10 +86,18 @@ void set_low_water_mark(int socket, std::size_t bytes) noexcept {
                static_cast<int>(std::min<std::size_t>(bytes, INT_MAX)));
 }
 
+void close_on_exec(int socket) noexcept {
+    (void)::fcntl(socket, F_SETFD, FD_CLOEXEC);
+}
+
 void prepare_listener(int socket) noexcept {
+    close_on_exec(socket);
     set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(socket, SOL_SOCKET, SO_OOBINLINE, 1);
     set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 60);  // seconds; the default is two hours
+    set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 6);
 }
 
 }  // namespace rondo::detail

@@ -43,9 +43,13 @@ void read_exactly(int socket, std::span<iovec> into) noexcept;
 void set_low_water_mark(int socket, std::size_t bytes) noexcept;
 
 /// Options that accepted sockets inherit: no delay for acks, urgent data inline (a peer that sends
-/// any could otherwise make `readable_bytes` promise what a read does not give), and keep-alive,
-/// since echo/1 has no heartbeats. Not set after `accept`: urgent bytes that came before would be
-/// lost.
+/// any could otherwise make `readable_bytes` promise what a read does not give), and keep-alive
+/// that notices a vanished host within two minutes, since echo/1 has no heartbeats. Not set after
+/// `accept`: urgent bytes that came before would be lost.
 void prepare_listener(int socket) noexcept;
+
+/// Keeps a socket out of the programs that this process starts: held there too, a connection that
+/// we close would not end, nor would its port be free.
+void close_on_exec(int socket) noexcept;
 
 }  // namespace rondo::detail

@@ -27,8 +27,9 @@ TcpConnection::TcpConnection(tcp::socket socket, IoThread& io,
       core_{*shared_->core},
       payload_{core_.spec().payload_bytes()},
       counters_{core_.counters(io.index)} {
+    close_on_exec(handle_);
     io_.connections.insert(this);
-    leaving_ = io_.leaving;
+    leaving_ = io_.leaving;  // NOLINT(*-prefer-member-initializer): read once we are in the list
     counters_.connections_accepted.fetch_add(1, std::memory_order_relaxed);
 }
 

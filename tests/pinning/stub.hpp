@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <sstream>
 #include <string>
 #include <sys/mman.h>
@@ -59,6 +60,24 @@ inline std::mutex& mutex() {
     static std::mutex instance;
     return instance;
 }
+
+/// A number of each thread, 0 at first. Not thread_local: a leak checker of g++ 12 misreads the
+/// thread-local memory of libraries that are loaded late, and crashes.
+class PerThread {
+public:
+    PerThread() { ::pthread_key_create(&key_, nullptr); }
+
+    PerThread& operator=(std::intptr_t value) {
+        ::pthread_setspecific(key_, reinterpret_cast<const void*>(value));
+        return *this;
+    }
+    operator int() const {  // NOLINT(google-explicit-constructor): stands in for an int
+        return static_cast<int>(reinterpret_cast<std::intptr_t>(::pthread_getspecific(key_)));
+    }
+
+private:
+    pthread_key_t key_{};
+};
 
 inline void block_first_call() {
     static std::once_flag first;

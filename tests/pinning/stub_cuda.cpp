@@ -4,12 +4,16 @@
 
 namespace {
 
-/// A context is a pointer to its device's number plus one.
-int context_storage[16];
-thread_local std::vector<int> pushed;
+/// A context is the address of its device's element.
+constexpr int most_devices = 16;
+int context_storage[most_devices];
+
+/// The stack of pushed contexts: device + 1 each, as digits, the top one last.
+stub::PerThread pushed;
+constexpr int base = most_devices + 1;
 
 int current() {
-    if (!pushed.empty()) return pushed.back();
+    if (pushed != 0) return pushed % base - 1;
     const auto given = stub::variable("RONDO_STUB_CURRENT");
     return given.empty() ? -1 : std::atoi(given.c_str());
 }
@@ -63,14 +67,14 @@ RONDO_STUB_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned* flags, in
 
 RONDO_STUB_EXPORT int cuCtxPushCurrent_v2(void* context) {
     const int code = begin("cuCtxPushCurrent");
-    if (code == 0) pushed.push_back(static_cast<int>(static_cast<int*>(context) - context_storage));
+    if (code == 0) pushed = pushed * base + (static_cast<int*>(context) - context_storage) + 1;
     return finish("cuCtxPushCurrent", "", code);
 }
 
 RONDO_STUB_EXPORT int cuCtxPopCurrent_v2(void** context) {
-    if (pushed.empty()) return finish("cuCtxPopCurrent", "", 201);
-    *context = &context_storage[pushed.back()];
-    pushed.pop_back();
+    if (pushed == 0) return finish("cuCtxPopCurrent", "", 201);
+    *context = &context_storage[current()];
+    pushed = pushed / base;
     return finish("cuCtxPopCurrent", "", 0);
 }
 

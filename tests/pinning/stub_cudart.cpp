@@ -6,8 +6,8 @@
 
 namespace {
 
-thread_local int current = 0;
-thread_local int last_error = 0;
+stub::PerThread current;
+stub::PerThread last_error;
 
 /// As in CUDA 12: whatever needs a context makes one on the thread's device.
 void make_context() {

@@ -104,7 +104,7 @@ TEST_CASE("Server: a full ring is no error for try_insert, and takes what fits o
 }
 
 TEST_CASE("Server: insert_many crosses as many batches as it needs, in steps") {
-    for (const std::uint64_t batch_size : {1, 2, 3, 7}) {
+    for (const std::uint64_t batch_size : {1U, 2U, 3U, 7U}) {
         CAPTURE(batch_size);
         auto server = server_of({.batch_size = batch_size, .num_buffers = 2}, two_arrays);
         constexpr std::size_t count = 42;

@@ -28,8 +28,8 @@ TEST_CASE("Store: a store that was closed when empty is at its end") {
 }
 
 TEST_CASE("Store: after close at any point, exactly what was reserved is delivered") {
-    for (const std::uint64_t batch_size : {1, 2, 3}) {
-        for (const std::uint64_t num_buffers : {1, 2, 3}) {
+    for (const std::uint64_t batch_size : {1U, 2U, 3U}) {
+        for (const std::uint64_t num_buffers : {1U, 2U, 3U}) {
             for (const bool short_batch : {false, true}) {
                 for (std::uint64_t n = 0; n <= batch_size * num_buffers; ++n) {
                     CAPTURE(batch_size, num_buffers, short_batch, n);
@@ -55,7 +55,7 @@ TEST_CASE("Store: after close at any point, exactly what was reserved is deliver
 
 TEST_CASE("Store: a commit after close completes the last batch, full or short, and wakes") {
     for (const bool short_batch : {false, true}) {
-        for (const std::uint64_t last : {1, 2}) {
+        for (const std::uint64_t last : {1U, 2U}) {
             CAPTURE(short_batch, last);
             const auto store = store_of(2, 2, short_batch);
             REQUIRE(put(*store, 2) == 2);

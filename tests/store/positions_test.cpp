@@ -59,8 +59,8 @@ TEST_CASE("Store: a reservation never crosses the end of a batch") {
 }
 
 TEST_CASE("Store: a full ring declines until a batch is released") {
-    for (const std::uint64_t batch_size : {1, 2, 5}) {
-        for (const std::uint64_t num_buffers : {1, 2, 3}) {
+    for (const std::uint64_t batch_size : {1U, 2U, 5U}) {
+        for (const std::uint64_t num_buffers : {1U, 2U, 3U}) {
             CAPTURE(batch_size, num_buffers);
             const auto store = store_of(batch_size, num_buffers);
             for (std::uint64_t b = 0; b < num_buffers; ++b) REQUIRE(put(*store, batch_size) > 0);
@@ -82,7 +82,7 @@ TEST_CASE("Store: commits in any order complete a batch exactly with the last on
     for (const auto& order : orders) {
         const auto store = store_of(6, 2);
         std::vector<Reservation> slots;
-        for (const std::uint64_t n : {1, 2, 3}) slots.push_back(*store->try_reserve(n));
+        for (const std::uint64_t n : {1U, 2U, 3U}) slots.push_back(*store->try_reserve(n));
         for (const int i : order) {
             CHECK_FALSE(store->try_lease().has_value());
             store->commit(slots[static_cast<std::size_t>(i)]);
@@ -119,7 +119,7 @@ TEST_CASE("Store: releases in any order make room in order only") {
 }
 
 TEST_CASE("Store: the buffer index wraps around again and again") {
-    for (const std::uint64_t num_buffers : {1, 2, 3}) {
+    for (const std::uint64_t num_buffers : {1U, 2U, 3U}) {
         CAPTURE(num_buffers);
         const auto store = store_of(3, num_buffers);
         std::uint64_t id = 0;

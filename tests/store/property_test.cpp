@@ -382,8 +382,8 @@ private:
 }  // namespace
 
 TEST_CASE("Store: random steps of everybody agree with a model, and wake enough") {
-    for (const std::uint64_t batch_size : {1, 2, 3, 5}) {
-        for (const std::uint64_t num_buffers : {1, 2, 3, 4}) {
+    for (const std::uint64_t batch_size : {1U, 2U, 3U, 5U}) {
+        for (const std::uint64_t num_buffers : {1U, 2U, 3U, 4U}) {
             for (const bool short_batch : {false, true}) {
                 for (std::uint32_t seed = 0; seed < 12; ++seed) {
                     CAPTURE(batch_size, num_buffers, short_batch, seed);

@@ -376,9 +376,9 @@ void run(const Config& config, unsigned seed) {
 TEST_CASE(
     "Stress: through waits, deadlines and cancellations every sample arrives once, in order") {
     const Config configs[] = {
-        {1, 1, false, 2, 2, 6'000},  {1, 2, true, 2, 2, 6'000},  {2, 3, false, 1, 3, 20'000},
-        {3, 2, true, 2, 1, 20'000},  {8, 1, true, 1, 2, 40'000}, {8, 3, false, 3, 3, 60'000},
-        {32, 4, true, 2, 2, 80'000},
+        {1, 1, false, 2, 2, 12'000},  {1, 2, true, 2, 2, 12'000}, {2, 3, false, 1, 3, 40'000},
+        {3, 2, true, 2, 1, 40'000},   {8, 1, true, 1, 2, 80'000}, {8, 3, false, 3, 3, 120'000},
+        {32, 4, true, 2, 2, 160'000},
     };
     unsigned seed = 1;
     for (const Config& config : configs) {

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that closes, whatever its connections are doing. That `close` returns is what these
 // tests are about: a case that hangs is a failure.
+#include "server/server_core.hpp"
 #include "support/catch.hpp"
 #include "transport/harness.hpp"
+#include "transport/io_threads.hpp"
+#include "transport/tcp_connection.hpp"
+#include "wire/framing.hpp"
+#include "wire/greeting.hpp"
 #include <rondo/server.hpp>
+#include <rondo/transport.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/ip/tcp.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -43,6 +54,20 @@ const SampleSpec& endless_greeting() {
     }();
     return spec;
 }
+
+/// Lets a test reach behind the server's face.
+class CoreTap final : public Transport {
+public:
+    explicit CoreTap(std::shared_ptr<rondo::detail::ServerCore>& core) : core_{core} {}
+    tl::expected<void, ListenError> start(Ingress ingress) override {
+        core_ = rondo::detail::IngressAccess::core(ingress);
+        return {};
+    }
+    void stop() noexcept override {}
+
+private:
+    std::shared_ptr<rondo::detail::ServerCore>& core_;
+};
 
 /// Closes on another thread, so that the peers can read what comes meanwhile.
 std::future<void> closing(Server& server) {
@@ -142,6 +167,26 @@ TEST_CASE("Tcp: a peer that never reads its greeting holds up no close") {
     }
     listening.server.close();
     check_closed(listening.server);
+}
+
+TEST_CASE("Tcp: a connection that begins when its thread is leaving does not begin to greet") {
+    Server server = Server::create(endless_greeting(), ring(1, 1, 1)).value();
+    std::shared_ptr<rondo::detail::ServerCore> core;
+    REQUIRE(server.add(std::make_unique<CoreTap>(core)).has_value());
+    rondo::detail::IoThread io{0};
+    io.leaving = true;
+    asio::ip::tcp::acceptor acceptor{io.context, {asio::ip::address_v4::loopback(), 0}};
+    RawPeer peer{{"127.0.0.1", acceptor.local_endpoint().port()}, {.receive_buffer = 4'096}};
+    auto shared = std::make_shared<const rondo::detail::TcpShared>(rondo::detail::TcpShared{
+        core, wire::PayloadFramer{server.spec()}, wire::encode_greeting(server.spec()).value(),
+        std::make_shared<rondo::detail::SideBuffers>(1, server.spec().payload_bytes()), brief});
+    auto connection = std::make_shared<rondo::detail::TcpConnection>(acceptor.accept(), io, shared);
+    asio::co_spawn(io.context, rondo::detail::TcpConnection::run(std::move(connection)),
+                   asio::detached);
+    io.work.reset();
+    io.context.run_for(patience);
+    CHECK(io.context.stopped());
+    CHECK(peer.read_acks_to_end() == 0);
 }
 
 TEST_CASE("Tcp: a peer that reads its greeting slowly gets all of it") {

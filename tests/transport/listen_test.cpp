@@ -5,8 +5,11 @@
 #include <rondo/server.hpp>
 
 #include <chrono>
+#include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <system_error>
 #include <unistd.h>
@@ -55,6 +58,18 @@ int first_unprivileged_port() {
     int port = 1'024;
     file >> port;
     return port;
+}
+
+/// Sockets that a program started now would inherit.
+std::size_t count_plain_sockets() {
+    std::size_t plain = 0;
+    for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+        const int handle = std::stoi(entry.path().filename().string());
+        struct stat status {};
+        if (::fstat(handle, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+        plain += (::fcntl(handle, F_GETFD) & FD_CLOEXEC) == 0 ? 1 : 0;
+    }
+    return plain;
 }
 
 }  // namespace
@@ -199,4 +214,13 @@ TEST_CASE("Tcp: a server is restarted on its port at once") {
         server.close();
         CHECK(idle.read_acks_to_end() == 0);
     }
+}
+
+TEST_CASE("Tcp: a program that this process starts inherits none of the server's sockets") {
+    const std::size_t before = count_plain_sockets();
+    Server server = small_server();
+    const Endpoint endpoint = *server.listen();
+    RawPeer peer{endpoint};
+    (void)peer.read(29);                     // accepted, and served
+    CHECK(count_plain_sockets() == before);  // the peer closes its own likewise
 }

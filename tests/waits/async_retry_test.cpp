@@ -252,3 +252,16 @@ TEMPLATE_TEST_CASE("Wait: the handler's allocator serves the operation, and gets
     CHECK(counts.bytes_left == 0);
     CHECK(gate->waiting() == 0);
 }
+
+TEST_CASE("Wait: a context without other work does not stop before the handler has run") {
+    const auto gate = std::make_shared<Gate>();
+    asio::io_context context;
+    std::vector<Got> got;
+    // Refused at the first try; at the second look there is a token.
+    gate->on_enqueue = [&] { gate->add(1); };
+    async_retry(std::shared_ptr<rondo::detail::WaitPoint>{gate}, TakeToken{gate}, Deadline{},
+                asio::bind_executor(context, [&](Got result) { got.push_back(result); }));
+    CHECK_FALSE(context.stopped());
+    context.run();
+    CHECK(got == std::vector{Got::token});
+}

@@ -80,6 +80,7 @@ public:
             if (auto result = op->suspend()) {
                 op->disconnect_timer();
                 op->disconnect_slot();
+                const auto work = std::move(op->work_);  // or a context without other work stops
                 auto own = op->take_handler_and_free();
                 post_result(std::move(own), std::move(*result));
             }
