@@ -44,7 +44,7 @@ class Lines {
 public:
     void add(const ArraySpec& array, const std::string& ours, const std::string& theirs) {
         if (!has_room()) return;
-        append(quoted(array.path) + ": " + ours + ", " + theirs);
+        append(in_quotes(array.path) + ": " + ours + ", " + theirs);
     }
 
     void add(const std::string& line) {
@@ -108,8 +108,8 @@ std::optional<Swapped> find_swapped(const Side& ours, const Side& theirs) {
 
 std::string order_text(const Side& ours, const Side& theirs, const Swapped& swapped) {
     std::string out{ours.name()};
-    out += " has " + quoted(swapped.first_in_ours.path) + " before ";
-    out += quoted(swapped.first_in_theirs.path) + ", ";
+    out += " has " + in_quotes(swapped.first_in_ours.path) + " before ";
+    out += in_quotes(swapped.first_in_theirs.path) + ", ";
     out += theirs.name();
     out +=
         " after it; Python (optree) orders dict keys alphabetically, C++ keeps the order given: "

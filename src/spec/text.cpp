@@ -173,7 +173,7 @@ private:
         std::string what = "the spec cannot be read: expected ";
         what += expected;
         what += " at offset " + std::to_string(at) + ", found ";
-        what += at == text_.size() ? "the end of the text" : quoted(found(at));
+        what += at == text_.size() ? "the end of the text" : in_quotes(found(at));
         what += marked(text_, at);
         return tl::make_unexpected(SpecError{SpecError::Code::syntax, std::move(what)});
     }
@@ -226,7 +226,7 @@ std::string clipped(std::string_view text) {
     return std::move(shown.text);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     return '"' + clipped(text) + '"';
 }
 
@@ -242,7 +242,7 @@ std::string type_text(const ArraySpec& array) {
 }
 
 std::string described(const ArraySpec& array) {
-    return quoted(array.path) + " (" + clipped(type_text(array)) + ')';
+    return in_quotes(array.path) + " (" + clipped(type_text(array)) + ')';
 }
 
 std::string ArraySpec::text() const {

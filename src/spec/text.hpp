@@ -22,7 +22,7 @@ struct Printable {
 [[nodiscard]] std::string clipped(std::string_view text);
 
 /// `"obs"`, printable and clipped, for a message.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// `float32[4]`: an array's text without its path.
 [[nodiscard]] std::string type_text(const ArraySpec& array);

@@ -30,7 +30,7 @@ void append_magic(std::vector<std::byte>& out, Protocol protocol) {
 std::string quoted_bytes(std::span<const std::byte> bytes) {
     std::string text;
     for (const std::byte byte : bytes) text += std::to_integer<char>(byte);
-    return quoted(text);
+    return in_quotes(text);
 }
 
 tl::unexpected<WireError> out_of_range(std::string what) {
@@ -96,7 +96,7 @@ tl::expected<void, WireError> check_speakable(const SampleSpec& spec) {
     for (const ArraySpec& array : spec.arrays()) {
         if (array.shape.size() > max_dims) {
             return out_of_range("echo/1 carries at most " + std::to_string(max_dims) +
-                                " dimensions, but " + quoted(array.path) + " has " +
+                                " dimensions, but " + in_quotes(array.path) + " has " +
                                 std::to_string(array.shape.size()) + ": reshape it");
         }
         for (const std::uint64_t dim : array.shape) {
