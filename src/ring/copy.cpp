@@ -69,11 +69,6 @@ void copy_payload_in(Ring& ring, std::uint64_t buffer, std::uint64_t first_slot,
     }
 }
 
-void copy_sample_in(Ring& ring, std::uint64_t buffer, std::uint64_t slot,
-                    std::span<const std::span<const std::byte>> arrays) noexcept {
-    copy_stacked_in(ring, buffer, slot, 1, 0, arrays);
-}
-
 void copy_stacked_in(Ring& ring, std::uint64_t buffer, std::uint64_t first_slot,
                      std::uint64_t count, std::uint64_t first_row,
                      std::span<const std::span<const std::byte>> arrays) noexcept {

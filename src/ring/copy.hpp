@@ -17,11 +17,6 @@ namespace rondo::detail {
 void copy_payload_in(Ring& ring, std::uint64_t buffer, std::uint64_t first_slot,
                      std::uint64_t count, const std::byte* payloads) noexcept;
 
-/// Copies one sample, given array by array in spec order.
-/// Precondition: slot < batch_size; one span per array, of exactly its bytes.
-void copy_sample_in(Ring& ring, std::uint64_t buffer, std::uint64_t slot,
-                    std::span<const std::span<const std::byte>> arrays) noexcept;
-
 /// Copies rows `first_row` to `first_row + count` of stacked arrays, each `[n, *shape]`.
 /// Precondition: first_slot + count <= batch_size; one span per array, with all of these rows.
 void copy_stacked_in(Ring& ring, std::uint64_t buffer, std::uint64_t first_slot,

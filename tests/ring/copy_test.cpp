@@ -108,7 +108,7 @@ TEST_CASE("Ring: a sample given array by array is copied as by a naive copy") {
                 arrays.push_back(
                     std::span{payload}.subspan(spec.array_offset(i), spec.array_bytes(i)));
             }
-            copy_sample_in(ring, slot % 2, slot, arrays);
+            copy_stacked_in(ring, slot % 2, slot, 1, 0, arrays);
             naive_copy(spec, expected, slot % 2, slot, payload.data());
         }
         INFO(spec.text() << " in batches of " << batch_size);
