@@ -77,6 +77,7 @@ tl::expected<Leased, LeaseRefusal> Store::try_lease() noexcept {
         return tl::unexpected{ended_at(cursor) ? LeaseRefusal::closed : LeaseRefusal::nothing_yet};
     }
     const std::uint64_t batch = read_batch_++;
+    ready_until_ = std::max(ready_until_, read_batch_);
     buffer_of(batch).leased_by = std::this_thread::get_id();
     ++leased_;
     const Leased leased{.batch = batch,
@@ -184,8 +185,10 @@ StoreCounts Store::counts_at(std::uint64_t cursor) const noexcept {
         .consumers_waiting = consumers_.size(),
         .input_closed = is_closed(cursor),
     };
-    for (std::uint64_t ready = batches_ready_at(cursor), i = 0; i < ready; ++i) {
-        counts.samples_ready += samples_in(read_batch_ + i, cursor);
+    if (batches_ready_at(cursor) > 0) {
+        // The last one may be short: it ends where the stream does.
+        counts.samples_ready =
+            std::min(ready_until_ * batch_size_, end) - read_batch_ * batch_size_;
     }
     if (counts.input_closed && !deliver_short_batch_) {
         counts.samples_dropped_at_close = end % batch_size_;
@@ -230,9 +233,9 @@ std::uint64_t Store::samples_in(std::uint64_t batch, std::uint64_t cursor) const
 }
 
 std::uint64_t Store::batches_ready_at(std::uint64_t cursor) const noexcept {
-    std::uint64_t ready = 0;
-    while (ready < num_buffers_ && samples_in(read_batch_ + ready, cursor) > 0) ++ready;
-    return ready;
+    // Ends within num_buffers steps: no more batches are open at once.
+    while (samples_in(ready_until_, cursor) > 0) ++ready_until_;
+    return ready_until_ - read_batch_;
 }
 
 // True if nothing will ever be leased again: the input is closed, and the read position has passed
@@ -248,6 +251,8 @@ bool Store::ended_at(std::uint64_t cursor) const noexcept {
 // *now* can serve. Never as many as the event at hand made possible: releases and completions come
 // out of order, so one event can make room for several waiters, or for none.
 void Store::wake_producers(std::unique_lock<std::mutex> lock, std::uint64_t at_most) noexcept {
+    // Nobody waits: whoever comes later registers under the lock, and first looks at what is there.
+    if (producers_.empty()) return;
     const std::uint64_t cursor = write_cursor_.load(std::memory_order_relaxed);
     wake(producers_, is_closed(cursor) ? everybody : std::min(at_most, slots_free_at(cursor)),
          std::move(lock));
@@ -255,6 +260,7 @@ void Store::wake_producers(std::unique_lock<std::mutex> lock, std::uint64_t at_m
 
 void Store::wake_consumers() noexcept {
     std::unique_lock lock{mutex_};
+    if (consumers_.empty()) return;  // as in wake_producers()
     const std::uint64_t cursor = write_cursor_.load(std::memory_order_relaxed);
     wake(consumers_, is_closed(cursor) ? everybody : batches_ready_at(cursor), std::move(lock));
 }

@@ -206,6 +206,9 @@ private:
     alignas(cache_line) mutable std::mutex mutex_;
     // All below: guarded by mutex_.
     std::uint64_t read_batch_ = 0;
+    // Each batch from read_batch_ to before this one is known to be complete: it stays so until it
+    // is leased. Spares every lease a walk over the buffers.
+    mutable std::uint64_t ready_until_ = 0;
     std::uint64_t leased_ = 0;
     std::uint64_t released_ = 0;
     std::uint64_t producer_waits_ = 0;
