@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ring/copy.hpp"
 
+#include "ring/stream_copy.hpp"
 #include <rondo/detail/assert.hpp>
 
 #include <algorithm>
@@ -80,7 +81,13 @@ void copy_stacked_in(Ring& ring, std::uint64_t buffer, std::uint64_t first_slot,
         const auto bytes = count * array.item_bytes;
         const auto begin = first_row * array.item_bytes;
         RONDO_ASSERT(begin + bytes <= arrays[i].size(), "an array has all of its rows");
-        gather(ring.slot(i, buffer, first_slot), bytes, arrays[i].data() + begin, 0, 1);
+        std::byte* const to = ring.slot(i, buffer, first_slot);
+        const std::byte* const from = arrays[i].data() + begin;
+        if (bytes >= stream_bytes && ring.layout().total_bytes() > last_level_cache_bytes()) {
+            stream_copy(to, from, bytes);
+        } else {
+            gather(to, bytes, from, 0, 1);
+        }
     }
 }
 
