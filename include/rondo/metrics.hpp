@@ -6,6 +6,36 @@
 
 namespace rondo {
 
+/// A distribution of durations. Each is within 1/64 (1.6 %) of what exact arithmetic would say, and
+/// all but the mean are exact below 64 ns; a duration above 18 minutes counts as that.
+struct HistSnapshot {
+    std::uint64_t count = 0;   ///< exact
+    std::uint64_t min_ns = 0;  ///< 0 if there is none, like all below
+    std::uint64_t max_ns = 0;
+    double mean_ns = 0;
+    std::uint64_t p50_ns = 0;  ///< the least value that at least 50 % of all do not exceed
+    std::uint64_t p90_ns = 0;
+    std::uint64_t p99_ns = 0;
+};
+
+/// What the build with detailed metrics times, since creation or `Server::reset_histograms`.
+struct Histograms {
+    HistSnapshot drain_round{};  ///< of a connection's turn that took samples in
+    HistSnapshot memcpy{};       ///< of one reservation: filling its slots
+    HistSnapshot queue_dwell{};  ///< of one sample: from when its first byte was seen to its commit
+};
+
+/// What only the build with detailed metrics knows; zero in all others.
+struct DetailedMetrics {
+    std::uint64_t cas_success_total = 0;          ///< counter: reservations
+    std::uint64_t cas_failure_total = 0;          ///< another producer was faster
+    std::uint64_t reservation_retries_total = 0;  ///< these, and cursors that were found stale
+    Histograms histograms{};
+};
+
+/// Whether this library was built with RONDO_DETAILED_METRICS.
+[[nodiscard]] bool has_detailed_metrics() noexcept;
+
 /// What a server knows about itself at one moment. Counters only grow; gauges are the value now.
 /// Read with `Server::metrics()`, at any time and from any thread; the ring's numbers are
 /// consistent with one another, the transports' may be a moment older.
@@ -35,6 +65,8 @@ struct Metrics {
     std::uint64_t samples_received_total = 0;   ///< committed from transports
     std::uint64_t truncated_samples_total = 0;  ///< peers that left in the middle of a sample
     std::uint64_t side_buffer_bytes = 0;        ///< gauge: parts of samples held outside the ring
+
+    DetailedMetrics detailed{};
 };
 
 /// The numbers that a batch carries, read when it was leased, under id-echo's names.
@@ -42,9 +74,18 @@ struct SampleInfo {
     std::uint64_t store_size = 0;  ///< samples in complete batches, this one included
     std::uint64_t active_connections = 0;
     std::uint64_t queue_depth_sum = 0;  ///< producers that wait for room: rondo queues no samples
+    std::uint64_t queue_depth_max = 0;  ///< 1 if one waits, since each holds back one sample
     std::uint64_t push_blocked_count = 0;  ///< `Metrics::producer_waits_total`
     std::uint64_t samples_inserted_total = 0;
     std::uint64_t notify_count = 0;  ///< `Metrics::wakes_total`
+
+    // As in `DetailedMetrics` and `Histograms`.
+    std::uint64_t cas_success_total = 0;
+    std::uint64_t cas_failure_total = 0;
+    std::uint64_t reservation_retries_total = 0;
+    HistSnapshot drain_round{};
+    HistSnapshot memcpy{};
+    HistSnapshot queue_dwell{};
 };
 
 }  // namespace rondo

@@ -212,6 +212,11 @@ public:
     /// May be stale at once. Takes the ring's lock for less than a microsecond.
     [[nodiscard]] Metrics metrics() const;
 
+    /// Begins `memcpy`, `drain_round` and `queue_dwell` anew, for batches leased from now on and
+    /// for `metrics`; returns what they were until then. Each duration that is recorded meanwhile
+    /// is in either, never in both. All other metrics stay as they are.
+    Histograms reset_histograms();
+
     /// Ends the input: later inserts fail, transports take their leave and are joined, everybody
     /// who waits for room gets `closed`. Batches that are complete can still be sampled; then
     /// `sample` returns `closed`. Idempotent; returns when the transports have stopped.

@@ -25,8 +25,9 @@ std::shared_ptr<detail::WaitPoint> Ingress::room() const noexcept {
 
 tl::expected<std::size_t, InsertError> Ingress::try_insert(std::span<const ArrayBytes> arrays,
                                                            std::size_t count) {
+    const auto began = detail::Recorder::now();
     if (auto error = core_->check(arrays, count)) return tl::unexpected{std::move(*error)};
-    return core_->receive(core_->take_rows(arrays, 0, count));
+    return core_->receive(core_->take_rows(arrays, 0, count), began);
 }
 
 tl::expected<std::size_t, InsertError> Ingress::try_insert_payloads(
@@ -38,7 +39,8 @@ tl::expected<std::size_t, InsertError> Ingress::try_insert_payloads(
                                               " bytes each, got " +
                                               std::to_string(payloads.size()) + " bytes"}};
     }
-    return core_->receive(core_->take_payloads(payloads.data(), payloads.size() / payload));
+    const auto began = detail::Recorder::now();
+    return core_->receive(core_->take_payloads(payloads.data(), payloads.size() / payload), began);
 }
 
 }  // namespace rondo

@@ -50,7 +50,9 @@ std::optional<InsertAttempt::Result> InsertAttempt::operator()() {
     if (inserted == 0) {
         if (auto error = core->check(arrays, count)) return tl::unexpected{std::move(*error)};
     }
+    const auto since = Recorder::first(first_try_ns);
     const ServerCore::Taken taken = core->take_rows(arrays, inserted, count);
+    core->store().recorder().committed(since, taken.rows);
     inserted += taken.rows;
     if (inserted == count) return Result{};
     if (taken.closed) {
@@ -159,7 +161,9 @@ tl::expected<std::size_t, InsertError> Server::try_insert_many(std::span<const A
         return tl::unexpected{InsertError{InsertError::Code::closed, 0, {}}};
     }
     if (auto error = core_->check(stacked, count)) return tl::unexpected{std::move(*error)};
+    const auto since = detail::Recorder::now();
     const auto taken = core_->take_rows(stacked, 0, count);
+    core_->store().recorder().committed(since, taken.rows);
     if (taken.closed) {
         return tl::unexpected{InsertError{InsertError::Code::closed, taken.rows, {}}};
     }
@@ -211,6 +215,10 @@ tl::expected<Batch, SampleError> Server::blocking_sample(SampleOptions options) 
 
 Metrics Server::metrics() const {
     return core_->metrics();
+}
+
+Histograms Server::reset_histograms() {
+    return core_->store().recorder().reset_histograms();
 }
 
 void Server::close() {

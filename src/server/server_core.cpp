@@ -36,7 +36,9 @@ ServerCore::Taken take(Store& store, std::size_t first, std::size_t count,
             taken.closed = slots.error() == ReserveRefusal::closed;
             break;
         }
+        const auto began = Recorder::now();
         fill(*slots, first + taken.rows);
+        store.recorder().filled(began);
         store.commit(*slots);
         taken.rows += slots->count;
     }
@@ -59,11 +61,14 @@ ServerCore::Taken ServerCore::take_payloads(const std::byte* payloads, std::size
     });
 }
 
-tl::expected<std::size_t, InsertError> ServerCore::receive(const Taken& taken) {
+tl::expected<std::size_t, InsertError> ServerCore::receive(const Taken& taken,
+                                                           Recorder::Instant began) {
     if (taken.closed && taken.rows == 0) {
         return tl::unexpected{InsertError{InsertError::Code::closed, 0, {}}};
     }
     counters_.front().samples_received.fetch_add(taken.rows, std::memory_order_relaxed);
+    store_->recorder().committed(began, taken.rows);
+    if (taken.rows > 0) store_->recorder().round_ended(began);
     return taken.rows;
 }
 
@@ -92,13 +97,21 @@ ServerCore::Connections ServerCore::count_connections() const noexcept {
 SampleInfo ServerCore::info_at_lease(const Leased& leased) const {
     const StoreCounts& counts = leased.counts;
     const Connections connections = count_connections();
+    const DetailedMetrics detailed = store_->recorder().read();
     return SampleInfo{
         .store_size = counts.samples_ready + leased.count,
         .active_connections = connections.accepted - connections.ended,
         .queue_depth_sum = counts.producers_waiting,
+        .queue_depth_max = std::min<std::uint64_t>(counts.producers_waiting, 1),
         .push_blocked_count = counts.producer_waits,
         .samples_inserted_total = counts.samples_reserved,
         .notify_count = counts.wakes,
+        .cas_success_total = detailed.cas_success_total,
+        .cas_failure_total = detailed.cas_failure_total,
+        .reservation_retries_total = detailed.reservation_retries_total,
+        .drain_round = detailed.histograms.drain_round,
+        .memcpy = detailed.histograms.memcpy,
+        .queue_dwell = detailed.histograms.queue_dwell,
     };
 }
 
@@ -130,6 +143,7 @@ Metrics ServerCore::metrics() const {
         metrics.truncated_samples_total +=
             of_thread.truncated_samples.load(std::memory_order_relaxed);
     }
+    metrics.detailed = store_->recorder().read();
     const std::lock_guard lock{side_buffers_mutex_};
     for (const auto& watched : side_buffers_) {
         if (const auto buffers = watched.lock()) metrics.side_buffer_bytes += buffers->bytes_out();

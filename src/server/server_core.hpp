@@ -67,8 +67,10 @@ public:
     /// The same for whole payloads, back to back.
     [[nodiscard]] Taken take_payloads(const std::byte* payloads, std::size_t count) noexcept;
 
-    /// Counts what a user's transport inserted; `closed` if that was nothing.
-    [[nodiscard]] tl::expected<std::size_t, InsertError> receive(const Taken& taken);
+    /// Counts what a user's transport inserted in a call that began then; `closed` if that was
+    /// nothing.
+    [[nodiscard]] tl::expected<std::size_t, InsertError> receive(const Taken& taken,
+                                                                 Recorder::Instant began);
 
     /// Leases the next batch; nothing if none is ready.
     [[nodiscard]] tl::expected<std::optional<Batch>, SampleError> try_sample();

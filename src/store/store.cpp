@@ -37,6 +37,7 @@ tl::expected<Reservation, ReserveRefusal> Store::try_reserve(std::uint64_t wante
         const std::uint64_t open = buffer.open_batch.load(std::memory_order_acquire);
         if (open < batch) return tl::unexpected{ReserveRefusal::full};
         if (open > batch) {
+            recorder_.cursor_was_stale();
             position = write_cursor_.load(std::memory_order_relaxed);
             continue;
         }
@@ -45,8 +46,10 @@ tl::expected<Reservation, ReserveRefusal> Store::try_reserve(std::uint64_t wante
         // since the load: the batch is not fully reserved, hence not complete, hence still open.
         if (write_cursor_.compare_exchange_weak(
                 position, position + count, std::memory_order_relaxed, std::memory_order_relaxed)) {
+            recorder_.cas_succeeded();
             return Reservation{.buffer = batch % num_buffers_, .first_slot = slot, .count = count};
         }
+        recorder_.cas_failed();
     }
 }
 

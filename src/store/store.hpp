@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "metrics/recorder.hpp"
 #include "ring/ring.hpp"
 #include <rondo/detail/waiter.hpp>
 
@@ -121,6 +122,8 @@ public:
 
     [[nodiscard]] StoreCounts counts() const noexcept;
 
+    [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
+
     /// Waits for room (or closing), and for a batch (or the end, or a reason to refuse). They keep
     /// the store alive.
     [[nodiscard]] std::shared_ptr<WaitPoint> room() noexcept;
@@ -199,6 +202,7 @@ private:
     const std::uint64_t batch_size_;
     const std::uint64_t num_buffers_;
     const bool deliver_short_batch_;
+    [[no_unique_address]] Recorder recorder_;
     std::unique_ptr<Buffer[]> buffers_;  // NOLINT(modernize-avoid-c-arrays): not movable
 
     alignas(cache_line) std::atomic<std::uint64_t> write_cursor_{0};

@@ -77,6 +77,7 @@ asio::awaitable<bool> TcpConnection::greet() {
 asio::awaitable<void> TcpConnection::read_samples() {
     int rounds = 0;
     while (!leaving_) {
+        round_began_ = Recorder::now();
         const Next next = !held_.empty() && held_.size() >= payload_ ? insert_held()
                           : payload_ <= largest_buffered             ? read_small()
                                                                      : read_large();
@@ -138,6 +139,7 @@ TcpConnection::Next TcpConnection::read_small() {
         return Next::stop;
     }
     counters_.bytes_received.fetch_add(got.bytes, std::memory_order_relaxed);
+    arrivals_.saw_bytes(round_began_);
 
     const std::span<const std::byte> received{buffer, held_.size() + got.bytes};
     const wire::PayloadFramer::Split split = shared_->framer.split(received);
@@ -169,6 +171,7 @@ TcpConnection::Next TcpConnection::read_large() {
     const std::uint64_t held = side_.filled().size();
     const std::uint64_t missing = shared_->framer.missing(held);
     std::size_t available = readable_bytes(handle_);
+    if (available > 0) arrivals_.saw_bytes(round_began_);
     if (available < missing) {
         if (peer_finished(handle_)) {
             // Look again: what arrived between the two calls came before the end.
@@ -195,8 +198,10 @@ TcpConnection::Next TcpConnection::read_in_place(std::uint64_t samples) {
         return slots.error() == ReserveRefusal::closed ? Next::stop : Next::wait_room;
     }
     const std::size_t held = side_.filled().size();
+    const auto began = Recorder::now();
     build_iovecs(*slots, held);
     read_exactly(handle_, iovecs_);
+    store.recorder().filled(began);
     side_ = SideBuffer{};
     waited_at_mark_ = false;
     store.commit(*slots);
@@ -278,8 +283,10 @@ void TcpConnection::count_truncated(std::size_t held) noexcept {
 
 void TcpConnection::acknowledge(std::uint64_t samples) noexcept {
     counters_.samples_received.fetch_add(samples, std::memory_order_relaxed);
+    arrivals_.committed(core_.store().recorder(), samples, !held_.empty());
     acks_pending_ += samples;
     if (!acks_waiting_) flush_acks();
+    if (samples > 0) core_.store().recorder().round_ended(round_began_);
 }
 
 void TcpConnection::flush_acks() noexcept {

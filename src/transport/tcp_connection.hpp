@@ -97,6 +97,9 @@ private:
     std::size_t low_water_mark_ = 1;
     bool waited_at_mark_ = false;  // for the sample under way
 
+    [[no_unique_address]] Recorder::Instant round_began_;
+    [[no_unique_address]] Recorder::Arrivals arrivals_;
+
     std::uint64_t acks_pending_ = 0;
     bool acks_waiting_ = false;  // for the socket to take more
     bool acks_lost_ = false;     // the peer takes no more; what it sent is still read

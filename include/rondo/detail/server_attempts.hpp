@@ -37,6 +37,7 @@ struct InsertAttempt {
     std::span<const ArrayBytes> arrays;
     std::size_t count;
     std::size_t inserted = 0;
+    std::int64_t first_try_ns = 0;  // for the detailed metrics
 
     std::optional<Result> operator()();
     Result give_up(WaitEnd end) const;
