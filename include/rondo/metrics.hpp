@@ -46,7 +46,8 @@ struct Metrics {
     std::uint64_t batches_leased_total = 0;
     std::uint64_t batches_released_total = 0;
     std::uint64_t live_leases = 0;                 ///< gauge: batches that consumers hold
-    std::chrono::nanoseconds oldest_sample_age{};  ///< gauge: of the batch to be leased next
+    std::chrono::nanoseconds oldest_sample_age{};  ///< gauge: `batch_age` of the next, so far
+    std::chrono::nanoseconds last_batch_age{};     ///< gauge: `batch_age` of the one leased last
     std::uint64_t samples_dropped_at_close = 0;    ///< committed, but their batch stayed short
 
     // Who waits.
@@ -86,6 +87,11 @@ struct SampleInfo {
     HistSnapshot drain_round{};
     HistSnapshot memcpy{};
     HistSnapshot queue_dwell{};
+
+    /// How old the batch was when it was leased: the time since its first slot was taken. So its
+    /// oldest sample was committed no longer ago than this; nor much less, only by the time that
+    /// the producer of the first slot took to fill it.
+    std::chrono::nanoseconds batch_age{};
 };
 
 }  // namespace rondo

@@ -112,6 +112,7 @@ SampleInfo ServerCore::info_at_lease(const Leased& leased) const {
         .drain_round = detailed.histograms.drain_round,
         .memcpy = detailed.histograms.memcpy,
         .queue_dwell = detailed.histograms.queue_dwell,
+        .batch_age = counts.last_batch_age,
     };
 }
 
@@ -124,6 +125,7 @@ Metrics ServerCore::metrics() const {
         .batches_released_total = store.batches_released,
         .live_leases = store.batches_leased - store.batches_released,
         .oldest_sample_age = store.oldest_sample_age,
+        .last_batch_age = store.last_batch_age,
         .samples_dropped_at_close = store.samples_dropped_at_close,
         .producer_waits_total = store.producer_waits,
         .consumer_waits_total = store.consumer_waits,

@@ -41,6 +41,7 @@ tl::expected<Reservation, ReserveRefusal> Store::try_reserve(std::uint64_t wante
             position = write_cursor_.load(std::memory_order_relaxed);
             continue;
         }
+        if (slot == 0) return reserve_first(position, wanted);
         const std::uint64_t count = std::min(wanted, batch_size_ - slot);
         // order: relaxed. The cursor only grows, so success proves that it never left `position`
         // since the load: the batch is not fully reserved, hence not complete, hence still open.
@@ -53,13 +54,28 @@ tl::expected<Reservation, ReserveRefusal> Store::try_reserve(std::uint64_t wante
     }
 }
 
+// Looks at the clock once per batch, before the CAS: so before every other reservation in the
+// batch, and before every commit. Out of line, or each reservation would save registers for that
+// call.
+tl::expected<Reservation, ReserveRefusal> Store::reserve_first(std::uint64_t position,
+                                                               std::uint64_t wanted) noexcept {
+    const auto opened = Clock::now();
+    const std::uint64_t batch = position / batch_size_;
+    const std::uint64_t count = std::min(wanted, batch_size_);
+    // order: relaxed, as in try_reserve().
+    if (!write_cursor_.compare_exchange_strong(
+            position, position + count, std::memory_order_relaxed, std::memory_order_relaxed)) {
+        recorder_.cas_failed();
+        return try_reserve(wanted);
+    }
+    recorder_.cas_succeeded();
+    // order: relaxed. Our commit publishes it, and the batch is not complete without that.
+    buffer_of(batch).opened.store(opened, std::memory_order_relaxed);
+    return Reservation{.buffer = batch % num_buffers_, .first_slot = 0, .count = count};
+}
+
 void Store::commit(const Reservation& filled) noexcept {
     Buffer& buffer = buffers_[filled.buffer];
-    if (filled.first_slot == 0) {
-        // order: relaxed. A time for a metric; the add below publishes it with the samples.
-        buffer.first_commit.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                                  std::memory_order_relaxed);
-    }
     // order: acq_rel, pairs with itself and with try_lease(); releases our bytes, and acquires
     // everybody's, so that whoever completes the batch publishes all of it. The acquire half also
     // keeps the load of the cursor below behind it (see close_input).
@@ -81,7 +97,9 @@ tl::expected<Leased, LeaseRefusal> Store::try_lease() noexcept {
     }
     const std::uint64_t batch = read_batch_++;
     ready_until_ = std::max(ready_until_, read_batch_);
-    buffer_of(batch).leased_by = std::this_thread::get_id();
+    Buffer& buffer = buffer_of(batch);
+    buffer.leased_by = std::this_thread::get_id();
+    last_batch_age_ = Clock::now() - buffer.opened.load(std::memory_order_relaxed);
     ++leased_;
     const Leased leased{.batch = batch,
                         .buffer = batch % num_buffers_,
@@ -102,7 +120,7 @@ void Store::release(std::uint64_t batch) noexcept {
     Buffer& buffer = buffer_of(batch);
     // order: relaxed, both published by the store of open_batch: nobody adds before having seen it.
     buffer.committed.store(0, std::memory_order_relaxed);
-    buffer.first_commit.store(0, std::memory_order_relaxed);
+    buffer.opened.store({}, std::memory_order_relaxed);
     // order: release, pairs with try_reserve(); our reads of the batch come before its next writes.
     buffer.open_batch.store(batch + num_buffers_, std::memory_order_release);
     std::unique_lock lock{mutex_};
@@ -161,20 +179,20 @@ StoreCounts Store::counts() const noexcept {
     const std::lock_guard lock{mutex_};
     const std::uint64_t cursor = write_cursor_.load(std::memory_order_relaxed);
     StoreCounts counts = counts_at(cursor);
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
     if (!producers_.empty()) counts.longest_producer_wait = now - producers_.oldest();
     if (!consumers_.empty()) counts.longest_consumer_wait = now - consumers_.oldest();
     const Buffer& next = buffer_of(read_batch_);
-    if (next.open_batch.load(std::memory_order_acquire) == read_batch_) {
-        // Zero until the commit of slot 0, which others of the batch may overtake.
-        const auto first = next.first_commit.load(std::memory_order_relaxed);
-        const std::chrono::steady_clock::time_point at{std::chrono::steady_clock::duration{first}};
-        if (first != 0 && at < now) counts.oldest_sample_age = now - at;
+    if (next.open_batch.load(std::memory_order_acquire) == read_batch_ &&
+        next.committed.load(std::memory_order_relaxed) > 0) {
+        // Not set yet if others have overtaken whoever takes the first slot.
+        const auto opened = next.opened.load(std::memory_order_relaxed);
+        if (opened != Clock::time_point{} && opened < now) counts.oldest_sample_age = now - opened;
     }
     return counts;
 }
 
-// All but the times, which would cost each lease a look at the clock.
+// All but the times that would cost each lease another look at the clock.
 StoreCounts Store::counts_at(std::uint64_t cursor) const noexcept {
     const std::uint64_t end = cursor & ~closed_bit;
     StoreCounts counts{
@@ -186,6 +204,7 @@ StoreCounts Store::counts_at(std::uint64_t cursor) const noexcept {
         .wakes = wakes_,
         .producers_waiting = producers_.size(),
         .consumers_waiting = consumers_.size(),
+        .last_batch_age = last_batch_age_,
         .input_closed = is_closed(cursor),
     };
     if (batches_ready_at(cursor) > 0) {

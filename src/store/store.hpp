@@ -52,6 +52,7 @@ struct StoreCounts {
     std::chrono::steady_clock::duration longest_producer_wait{};
     std::chrono::steady_clock::duration longest_consumer_wait{};
     std::chrono::steady_clock::duration oldest_sample_age{};  ///< of what waits to be leased
+    std::chrono::steady_clock::duration last_batch_age{};     ///< of what was leased last, then
     bool input_closed = false;
 };
 
@@ -137,6 +138,8 @@ private:
         return (cursor & closed_bit) != 0;
     }
 
+    using Clock = std::chrono::steady_clock;
+
     static constexpr std::uint64_t everybody = ~std::uint64_t{0};
     static constexpr std::size_t cache_line = 64;
 
@@ -144,8 +147,9 @@ private:
     // away the line that the next reserve loads.
     struct alignas(cache_line) Buffer {
         std::atomic<std::uint64_t> open_batch{0};
-        // Written by whoever reserved slot 0, read for the age of the oldest sample.
-        std::atomic<std::chrono::steady_clock::rep> first_commit{0};
+        // When the first slot was about to be reserved: for the age of the batch. A bound of its
+        // oldest commit, which a time taken at the commit of that slot is not: others overtake it.
+        std::atomic<Clock::time_point> opened{};
         std::thread::id leased_by{};  // guarded by mutex_
         alignas(cache_line) std::atomic<std::uint64_t> committed{0};
     };
@@ -179,6 +183,10 @@ private:
     [[nodiscard]] Buffer& buffer_of(std::uint64_t batch) const noexcept {
         return buffers_[batch % num_buffers_];
     }
+
+    // The reservation that opens a batch. Precondition: the batch at `position` is open.
+    [[nodiscard, gnu::noinline]] tl::expected<Reservation, ReserveRefusal> reserve_first(
+        std::uint64_t position, std::uint64_t wanted) noexcept;
 
     // What can be had now, given a cursor loaded under the lock. It may be stale: then the buffer
     // that it points to is open for a later batch, and whoever released that has yet to take the
@@ -218,6 +226,7 @@ private:
     std::uint64_t producer_waits_ = 0;
     std::uint64_t consumer_waits_ = 0;
     std::uint64_t wakes_ = 0;
+    Clock::duration last_batch_age_{};
     WaitList producers_;
     WaitList consumers_;
 

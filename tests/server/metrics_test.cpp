@@ -7,7 +7,9 @@
 
 #include <asio/bind_executor.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -156,4 +158,35 @@ TEST_CASE("Server: the log sink gets the lines, can be replaced, and may throw")
     rondo::set_log_sink({});
     rondo::detail::log_warning("four");
     CHECK(lines.size() == 2);
+}
+
+TEST_CASE("Server: a batch carries its age, and the metrics that of the last") {
+    auto server = server_of({.batch_size = 2, .num_buffers = 2});
+    const auto before = std::chrono::steady_clock::now();
+    fill(server, 0, 1);
+    const auto committed = std::chrono::steady_clock::now();
+    fill(server, 1, 1);
+    CHECK(server.metrics().last_batch_age.count() == 0);
+    const auto complete = std::chrono::steady_clock::now();
+    const Batch batch = take(server);
+    CHECK(batch.info().batch_age >= complete - committed);
+    CHECK(batch.info().batch_age <= std::chrono::steady_clock::now() - before);
+    CHECK(server.metrics().last_batch_age == batch.info().batch_age);
+}
+
+// What docs/metrics.md says of staleness: num_buffers batches bound it.
+TEST_CASE(
+    "Server: between a commit and its lease the learner takes num_buffers - 1 steps at most") {
+    const std::uint64_t num_buffers = GENERATE(1, 2, 5);
+    constexpr std::uint64_t steps = 40;
+    auto server = server_of({.batch_size = 2, .num_buffers = num_buffers});
+    std::uint64_t most = 0;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+        // Actors that are always faster than the learner, with the policy of this moment.
+        while (server.try_insert(sample_of(step)).value()) {
+        }
+        const Batch batch = take(server);
+        for (const auto acted : rondo::test::ids_of(batch)) most = std::max(most, step - acted);
+    }
+    CHECK(most == num_buffers - 1);
 }

@@ -225,6 +225,34 @@ TEST_CASE("Store: the age is that of the next batch to be leased") {
     CHECK(store->counts().oldest_sample_age.count() == 0);
 }
 
+TEST_CASE("Store: the age of a leased batch reaches back to its oldest commit") {
+    using Clock = std::chrono::steady_clock;
+    const auto store = store_of(3, 2);
+    const auto before = Clock::now();
+    const auto first = store->try_reserve(1);
+    CHECK(put(*store, 1) == 1);  // overtakes the first slot: the oldest commit of the batch
+    const auto oldest = Clock::now();
+    while (Clock::now() - oldest < std::chrono::milliseconds{2}) {
+    }
+    store->commit(*first);
+    CHECK(store->counts().last_batch_age.count() == 0);
+    CHECK(put(*store, 1) == 1);
+    const auto complete = Clock::now();
+    const auto age = store->try_lease()->counts.last_batch_age;
+    CHECK(age >= complete - oldest);
+    CHECK(age <= Clock::now() - before);
+
+    CHECK(put(*store, 3) == 3);
+    const auto second = store->try_lease()->counts.last_batch_age;
+    CHECK(second <= Clock::now() - complete);
+    CHECK(store->counts().last_batch_age == second);
+    store->release(0);
+    CHECK(put(*store, 3) == 3);  // in the buffer of batch 0
+    const auto third = store->try_lease()->counts.last_batch_age;
+    CHECK(third <= Clock::now() - complete);
+    CHECK(store->counts().last_batch_age == third);
+}
+
 TEST_CASE("Store: knows who leases the buffer that the next batch needs") {
     const auto store = store_of(1, 2);
     CHECK_FALSE(store->refuses(LeasedNext::refuse));
