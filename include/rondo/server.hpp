@@ -96,7 +96,8 @@ public:
     /// associated executor, never inside this call.
     ///
     /// Completes when: the server is made, or it will not be.
-    /// Errors: those of `create`, and `CreationCancelled`.
+    /// Errors: those of `create`, and `CreationCancelled`. What `create` throws as std::bad_alloc
+    /// comes as `RingMemory`.
     /// Cancellation: any type; at once. A call of CUDA cannot be interrupted: the thread finishes
     /// what it is at, then undoes it.
     /// Lifetimes: the options' `cudart` and `site_directories` are copied here. The thread is

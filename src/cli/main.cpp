@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/demo.hpp"
+#include "cli/doctor.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/load.hpp"
@@ -22,7 +23,7 @@ constexpr const char* exit_codes =
     "Exit codes:\n"
     "  0    ok; also if a first Ctrl-C ended it and nothing was lost\n"
     "  1    the work failed: wrong contents, a lost connection, samples without an\n"
-    "       acknowledgement, a port in use\n"
+    "       acknowledgement, a port in use; of doctor: pinning does not work here\n"
     "  2    wrong usage\n"
     "  130  a second Ctrl-C\n";
 
@@ -130,6 +131,20 @@ void add_load(CLI::App& command, LoadOptions& options) {
     command.add_flag("--json", options.json, "Print the summary as JSON, progress to stderr");
 }
 
+void add_doctor(CLI::App& command, DoctorOptions& options) {
+    command
+        .add_option("--pin-device", options.pin_device,
+                    "The device to pin for; else as a server would choose")
+        ->check(number(0, std::numeric_limits<int>::max()));
+    command.add_option("--cudart", options.cudart,
+                       "The CUDA library to use, and no other: a path or a soname");
+    command
+        .add_option("--site-directory", options.site_directories,
+                    "Where to look for NVIDIA's wheels; may be given several times")
+        ->allow_extra_args(false);
+    command.add_flag("--json", options.json, "Print the report as JSON");
+}
+
 int run(int argc, char* argv[]) {
     CLI::App app{"Moves reinforcement-learning experience from actors to learners.", "rondo"};
     app.set_version_flag("--version", "rondo " RONDO_VERSION);
@@ -140,15 +155,19 @@ int run(int argc, char* argv[]) {
     DemoActorOptions demo_actor;
     ServeOptions serve;
     LoadOptions load;
+    DoctorOptions doctor;
     auto* const demo_command = app.add_subcommand(
         "demo", "Actors as processes, a learner that checks every sample it gets");
     auto* const demo_actor_command = app.add_subcommand("demo-actor");
     auto* const serve_command = app.add_subcommand("serve", "A learner that counts batches");
     auto* const load_command = app.add_subcommand("load", "Actors that only load a server");
+    auto* const doctor_command =
+        app.add_subcommand("doctor", "Whether host memory can be pinned here, and how");
     add_demo(*demo_command, demo);
     add_demo_actor(*demo_actor_command, demo_actor);
     add_serve(*serve_command, serve);
     add_load(*load_command, load);
+    add_doctor(*doctor_command, doctor);
     for (auto* const command : app.get_subcommands({})) command->footer(exit_codes);
 
     try {
@@ -160,7 +179,8 @@ int run(int argc, char* argv[]) {
     if (demo_actor_command->parsed()) return run_demo_actor(demo_actor);
     if (serve_command->parsed()) return run_serve(serve);
     if (load_command->parsed()) return run_load(load);
-    complain("a command is required: demo, serve or load; rondo --help says more");
+    if (doctor_command->parsed()) return run_doctor(doctor);
+    complain("a command is required: demo, serve, load or doctor; rondo --help says more");
     return exit_usage;
 }
 

@@ -2,7 +2,11 @@
 #include "server/server_creation.hpp"
 
 #include "pinning/pin_threads.hpp"
+#include "spec/checked.hpp"
 
+#include <array>
+#include <limits>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,6 +24,19 @@ std::optional<PinError> check(const ServerOptions& options) {
                                        "must be at least 0"}};
     }
     return std::nullopt;
+}
+
+/// What `create` throws as std::bad_alloc: a thread of ours has nobody to throw it to.
+PinError out_of_memory(const ServerRequest& request) noexcept {
+    const std::array factors{request.options.batch_size, request.options.num_buffers,
+                             request.spec.payload_bytes()};
+    constexpr auto more_than_that = std::numeric_limits<std::uint64_t>::max();
+    return PinError{RingMemory{
+        .wanted = checked_product(factors).value_or(more_than_that),
+        .available = 0,
+        .can_ever_fit = true,
+        .limited_by = "std::bad_alloc",  // short, so that it needs no allocation
+    }};
 }
 
 }  // namespace
@@ -53,8 +70,16 @@ MadeCore make_core(const ServerRequest& request) {
     return std::make_shared<ServerCore>(request.spec, options, std::move(store));
 }
 
-void ServerCreation::run() {
-    finish(make_core(request_));
+void ServerCreation::run() noexcept {
+    try {
+        finish(make_core(request_));
+    } catch (const std::bad_alloc&) {
+        fail_for_memory();
+    }
+}
+
+void ServerCreation::fail_for_memory() noexcept {
+    finish(tl::unexpected{out_of_memory(request_)});
 }
 
 void ServerCreation::finish(MadeCore made) noexcept {
@@ -92,6 +117,8 @@ void start_creation(const std::shared_ptr<ServerCreation>& creation,
         run_on_pin_thread_of(context, [creation] { creation->run(); });
     } catch (const std::system_error& error) {
         creation->finish(tl::unexpected{no_pin_thread(error.what())});
+    } catch (const std::bad_alloc&) {
+        creation->fail_for_memory();
     }
 }
 

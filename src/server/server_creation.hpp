@@ -33,8 +33,9 @@ public:
     explicit ServerCreation(ServerRequest request) noexcept : request_{std::move(request)} {}
 
     /// Makes the server and wakes the waiter.
-    void run();
+    void run() noexcept;
     void finish(MadeCore made) noexcept;
+    void fail_for_memory() noexcept;
 
     /// What came of it, once; nothing before.
     [[nodiscard]] std::optional<MadeCore> take() noexcept;

@@ -120,7 +120,7 @@ class General(unittest.TestCase):
     def test_help_tells_commands_and_exit_codes_but_nothing_that_is_for_tests(self):
         code, out, _ = rondo("--help")
         self.assertEqual(code, 0)
-        for text in ("demo", "serve", "load", "Exit codes", "130"):
+        for text in ("demo", "serve", "load", "doctor", "Exit codes", "130"):
             self.assertIn(text, out)
         self.assertNotIn("demo-actor", out)
         code, out, _ = rondo("demo", "--help")

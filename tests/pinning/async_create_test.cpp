@@ -16,6 +16,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <new>
 #include <thread>
 
 using rondo::CreationCancelled;
@@ -129,6 +130,23 @@ TEST_CASE("async_create: works without pinning too, and reports errors as create
     CHECK(results[0]->options().batch_size == 2);
     REQUIRE_FALSE(results[1].has_value());
     CHECK(results[1].error().as<rondo::InvalidOptions>() != nullptr);
+}
+
+TEST_CASE("async_create: where memory runs out the handler is told, and the process goes on") {
+    // A ring without bytes fits anywhere, but its 2^60 buffers cannot be kept account of.
+    const auto nothing = *SampleSpec::create({{"nothing", rondo::dtype::float32, {0}}});
+    const ServerOptions options{.batch_size = 1, .num_buffers = std::uint64_t{1} << 60};
+    CHECK_THROWS_AS(Server::create(nothing, options), std::bad_alloc);
+
+    asio::io_context context;
+    std::optional<Created> created;
+    const auto handler = [&](Created made) { created = std::move(made); };
+    Server::async_create(nothing, options, asio::bind_executor(context, handler));
+    context.run();
+    REQUIRE(created);
+    REQUIRE_FALSE(created->has_value());
+    REQUIRE(created->error().as<rondo::RingMemory>() != nullptr);
+    CHECK(created->error().as<rondo::RingMemory>()->limited_by == "std::bad_alloc");
 }
 
 TEST_CASE("async_create: cancelled, it completes at once, and what is made later is undone") {

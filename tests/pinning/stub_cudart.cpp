@@ -57,6 +57,7 @@ RONDO_STUB_EXPORT int cudaSetDevice(int device) {
 RONDO_STUB_EXPORT int cudaFree(void* memory) {
     const int code = begin("cudaFree");
     make_context();
+    std::free(memory);
     return finish("cudaFree", memory == nullptr ? "memory=null" : "memory=some", code);
 }
 
