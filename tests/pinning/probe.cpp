@@ -4,8 +4,10 @@
 //   probe nowhere          looks for a runtime where there is none, prints the error
 //   probe report [FILE...] opens the files, then pins a small ring as a server would; prints all
 //   probe exit-with-views  exits with a pinned server and a batch in static storage
+//   probe no-thread        pins a small ring where no thread can be started; prints all
 //   probe old-kernel       pins and forks where the kernel knows neither MADV_WIPEONFORK nor
-//                          MADV_POPULATE_WRITE; exits with 77 if that cannot be arranged
+//                          MADV_POPULATE_WRITE
+// The last two exit with 77 if the process may not filter its system calls.
 #include "pinning/dynamic_library.hpp"
 #include "pinning/pin_ring.hpp"
 #include <rondo/server.hpp>
@@ -100,11 +102,29 @@ int exit_with_views() {
     return batch.has_value() ? 0 : fail("no batch");
 }
 
+template <std::size_t Size>
+bool install(std::array<sock_filter, Size> filter) {
+    const sock_fprog program{Size, filter.data()};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+int no_thread() {
+    const bool refused = install(std::array{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 2, 0),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 1, 0),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+    });
+    return refused ? report(0, nullptr) : 77;
+}
+
 /// From now on the kernel refuses the two pieces of advice, as those before 4.14 and 5.14 do.
 bool become_older() {
     constexpr unsigned wipe_on_fork = 18;
     constexpr unsigned populate_write = 23;
-    std::array filter{
+    return install(std::array{
         sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
         sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_madvise, 0, 3),
         sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
@@ -112,10 +132,7 @@ bool become_older() {
         sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, populate_write, 1, 0),
         sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-    };
-    const sock_fprog program{filter.size(), filter.data()};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    });
 }
 
 int old_kernel() {
@@ -149,6 +166,7 @@ int main(int argc, char** argv) {
     if (what == "nowhere") return nowhere();
     if (what == "report") return report(argc - 2, argv + 2);
     if (what == "exit-with-views") return exit_with_views();
+    if (what == "no-thread") return no_thread();
     if (what == "old-kernel") return old_kernel();
-    return fail("off, nowhere, report, exit-with-views or old-kernel expected");
+    return fail("off, nowhere, report, exit-with-views, no-thread or old-kernel expected");
 }
