@@ -108,7 +108,7 @@ ordered_json error_json(const PinError& error) {
 }
 
 ordered_json report_json(const PinReport& report) {
-    ordered_json json{{"event", "summary"}, {"command", "doctor"}, {"version", RONDO_VERSION}};
+    ordered_json json{{"event", "report"}, {"command", "doctor"}, {"version", RONDO_VERSION}};
     json["works"] = !report.error;
     json["attempts"] = ordered_json::array();
     for (const auto& attempt : report.attempts) {

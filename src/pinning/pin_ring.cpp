@@ -151,8 +151,10 @@ PinReport pin_ring(Ring& ring, const SampleSpec& spec, const PinRequest& request
 
 PinReport diagnose_pinning(const PinRequest& request) {
     PinReport report;
-    auto failed = on_pin_thread([&] { report = pin_small_ring(request); });
-    if (failed) report.error = std::move(failed);
+    if (auto failed = on_pin_thread([&] { report = pin_small_ring(request); })) {
+        report.attempts = failed->as<RuntimeUnavailable>()->attempts;
+        report.error = std::move(failed);
+    }
     return report;
 }
 

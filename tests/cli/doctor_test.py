@@ -56,7 +56,7 @@ class Machine:
         assert out.count("\n") == 1, out + err
         report = json.loads(out)
         assert list(report) == FIELDS, out
-        assert report["event"] == "summary" and report["command"] == "doctor", out
+        assert report["event"] == "report" and report["command"] == "doctor", out
         assert report["works"] == (code == 0) == (report["error"] is None), out
         assert report["error"] is None or list(report["error"]) == ERROR_FIELDS, out
         return code, report

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/server_creation.hpp"
 #include "support.hpp"
 #include "support/catch.hpp"
 #include <rondo/server.hpp>
@@ -133,20 +134,21 @@ TEST_CASE("async_create: works without pinning too, and reports errors as create
 }
 
 TEST_CASE("async_create: where memory runs out the handler is told, and the process goes on") {
-    // A ring without bytes fits anywhere, but its 2^60 buffers cannot be kept account of.
-    const auto nothing = *SampleSpec::create({{"nothing", rondo::dtype::float32, {0}}});
-    const ServerOptions options{.batch_size = 1, .num_buffers = std::uint64_t{1} << 60};
-    CHECK_THROWS_AS(Server::create(nothing, options), std::bad_alloc);
+    const BlockingMachine machine;
+    auto request = rondo::detail::make_server_request(spec(), machine.options());
+    request.pin->plan = []() -> rondo::detail::SearchPlan { throw std::bad_alloc{}; };
+    const auto creation = std::make_shared<rondo::detail::ServerCreation>(std::move(request));
 
     asio::io_context context;
     std::optional<Created> created;
     const auto handler = [&](Created made) { created = std::move(made); };
-    Server::async_create(nothing, options, asio::bind_executor(context, handler));
+    rondo::detail::async_creation(creation, asio::bind_executor(context, handler));
     context.run();
     REQUIRE(created);
     REQUIRE_FALSE(created->has_value());
     REQUIRE(created->error().as<rondo::RingMemory>() != nullptr);
     CHECK(created->error().as<rondo::RingMemory>()->limited_by == "std::bad_alloc");
+    CHECK(created->error().as<rondo::RingMemory>()->wanted == 3 * 16);
 }
 
 TEST_CASE("async_create: cancelled, it completes at once, and what is made later is undone") {

@@ -4,15 +4,30 @@
 //   probe nowhere          looks for a runtime where there is none, prints the error
 //   probe report [FILE...] opens the files, then pins a small ring as a server would; prints all
 //   probe exit-with-views  exits with a pinned server and a batch in static storage
+//   probe no-thread        pins a small ring where no thread can be started; prints all
+//   probe old-kernel       pins and forks where the kernel knows neither MADV_WIPEONFORK nor
+//                          MADV_POPULATE_WRITE
+// The last two exit with 77 if the process may not filter its system calls.
 #include "pinning/dynamic_library.hpp"
 #include "pinning/pin_ring.hpp"
 #include <rondo/server.hpp>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
 
 using rondo::detail::PinReport;
 using rondo::detail::PinRequest;
@@ -87,6 +102,62 @@ int exit_with_views() {
     return batch.has_value() ? 0 : fail("no batch");
 }
 
+template <std::size_t Size>
+bool install(std::array<sock_filter, Size> filter) {
+    const sock_fprog program{Size, filter.data()};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+int no_thread() {
+    const bool refused = install(std::array{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 2, 0),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 1, 0),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+    });
+    return refused ? report(0, nullptr) : 77;
+}
+
+/// From now on the kernel refuses the two pieces of advice, as those before 4.14 and 5.14 do.
+bool become_older() {
+    constexpr unsigned wipe_on_fork = 18;
+    constexpr unsigned populate_write = 23;
+    return install(std::array{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_madvise, 0, 3),
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wipe_on_fork, 2, 0),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, populate_write, 1, 0),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+    });
+}
+
+int old_kernel() {
+    if (!become_older()) return 77;
+    auto server = rondo::Server::create(spec(), {.batch_size = 1, .pin_host_memory = true});
+    if (!server) return fail(server.error().message());
+    const rondo::Sample sample{spec()};
+    if (!server->blocking_insert(sample)) return fail("no sample");
+    auto batch = server->blocking_sample();
+    if (!batch) return fail("no batch");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        unsigned char resident = 0;
+        auto* const memory = const_cast<float*>(batch->array<float>(0).data());
+        if (::mincore(memory, 1, &resident) == 0) ::_exit(2);  // it has the memory
+        const bool inserted = server->try_insert(sample).has_value();
+        { const auto gone = std::move(*batch); }
+        { const auto gone = std::move(*server); }
+        ::_exit(inserted ? 1 : 0);
+    }
+    int status = -1;
+    if (::waitpid(child, &status, 0) != child || status != 0) return fail("the child failed");
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -95,5 +166,7 @@ int main(int argc, char** argv) {
     if (what == "nowhere") return nowhere();
     if (what == "report") return report(argc - 2, argv + 2);
     if (what == "exit-with-views") return exit_with_views();
-    return fail("off, nowhere, report or exit-with-views expected");
+    if (what == "no-thread") return no_thread();
+    if (what == "old-kernel") return old_kernel();
+    return fail("off, nowhere, report, exit-with-views, no-thread or old-kernel expected");
 }

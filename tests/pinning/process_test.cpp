@@ -179,3 +179,26 @@ TEST_CASE("process: a program may end with a pinned server and a batch alive") {
         CHECK(machine.calls("cudaHostUnregister").empty());
     }
 }
+
+TEST_CASE("process: where no thread can be started that is the error, and the whole ladder") {
+    const BareEnvironment environment;
+    const auto result = probe("no-thread");
+    CAPTURE(result.output);
+    if (result.status == 77) RONDO_SKIP("this process may not filter its system calls");
+    CHECK(result.status == 2);
+    CHECK(result.output.starts_with("pin thread: (none): no thread could be started: "));
+}
+
+TEST_CASE("process: older kernels do as well, whose madvise knows less") {
+    const BareEnvironment environment;
+    const StubMachine machine;
+    const ScopedVariable cudart{"RONDO_CUDART", machine.runtime("libcudart.so.12")};
+    const auto result = probe("old-kernel");
+    CAPTURE(result.output);
+    if (result.status == 77) RONDO_SKIP("this process may not filter its system calls");
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, contains("a forked child uses a server"));
+    REQUIRE(machine.calls("cudaHostRegister").size() == 1);
+    CHECK(machine.calls("cudaHostRegister")[0]["resident"] == "yes");
+    CHECK(machine.calls("cudaHostUnregister").size() == 1);  // by the parent alone
+}

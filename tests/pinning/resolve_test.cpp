@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <dlfcn.h>
 
 using rondo::PinError;
 using rondo::RuntimeUnavailable;
@@ -263,6 +264,16 @@ TEST_CASE("resolve: a failure is not remembered") {
     CHECK(resolve(plan).api == nullptr);
     (void)machine.runtime("cuda/lib64/libcudart.so.13");
     CHECK(taken(resolve(plan)) == "toolkit directories");
+}
+
+TEST_CASE("resolve: what is taken offers its symbols to nobody else, and stays loaded") {
+    const StubMachine machine;
+    auto plan = nothing();
+    plan.toolkits = {machine / "cuda"};
+    const auto file = machine.runtime("cuda/lib64/libcudart.so.13");
+    REQUIRE(resolve(plan).api != nullptr);
+    CHECK(::dlsym(RTLD_DEFAULT, "cudaHostRegister") == nullptr);
+    CHECK(std::ranges::count(loaded_objects(), file.string()) == 1);
 }
 
 TEST_CASE("resolve: a file that is no library says so") {

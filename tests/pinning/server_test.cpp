@@ -112,6 +112,7 @@ std::string mapping_flags(const void* address) {
 
 TEST_CASE("pinned server: every region is locked, resident, portable and verified, in order") {
     const Pinned machine;
+    std::vector<std::string> locked;
     {
         auto server = machine.server(spec_of("obs:float32[4],none:uint8[0],image:uint8[70000]"));
         const auto batch = next_batch(server);
@@ -136,12 +137,14 @@ TEST_CASE("pinned server: every region is locked, resident, portable and verifie
         CHECK(number(image["bytes"]) >= 2 * 70'000);
         CHECK(number(calls[8]["memory"]) == number(image["memory"]));
         CHECK(number(calls[9]["memory"]) == number(image["memory"]) + number(image["bytes"]) - 1);
+        locked = {obs["memory"], image["memory"]};
         machine.forget_calls();
     }
     const auto undone = machine.calls("cudaHostUnregister");
     REQUIRE(undone.size() == 2);
+    CHECK(undone[0]["memory"] == locked[1]);  // in reverse
+    CHECK(undone[1]["memory"] == locked[0]);
     for (const auto& call : undone) CHECK(call["mapped"] == "yes");
-    CHECK(machine.locked().empty());
 }
 
 TEST_CASE("pinned server: one dedicated thread does it, and none is left when create returns") {
