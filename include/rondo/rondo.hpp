@@ -16,5 +16,6 @@
 #include <rondo/spec.hpp>
 #include <rondo/tcp_client.hpp>
 #include <rondo/tcp_options.hpp>
+#include <rondo/trajectory_accumulator.hpp>
 #include <rondo/transport.hpp>
 #include <rondo/version.hpp>

@@ -55,6 +55,9 @@ public:
                                    std::forward<CompletionToken>(token));
     }
 
+    /// The same; the calling thread waits. For a transport whose threads block.
+    [[nodiscard]] bool blocking_wait_for_room(Deadline deadline = {});
+
 private:
     friend struct detail::IngressAccess;
     explicit Ingress(std::shared_ptr<detail::ServerCore> core) noexcept;
@@ -64,9 +67,11 @@ private:
 };
 
 /// A way for samples to reach a server: bytes in, acknowledgements out. `listen(TcpOptions)` is the
-/// built-in one; implement this for another and hand it to `Server::add`.
+/// built-in one; implement this for another and hand it to `Server::add`. docs/transports.md has
+/// the rules, and a whole one.
 ///
-/// Called by the server from one thread at a time: `start` once, then `stop` once.
+/// Ownership: the server's, until `stop` has returned. It owns its threads.
+/// Thread-safety: called by the server from one thread at a time: `start` once, then `stop` once.
 class Transport {
 public:
     Transport() = default;
@@ -74,12 +79,14 @@ public:
     Transport& operator=(const Transport&) = delete;
     virtual ~Transport() = default;
 
-    /// Begins to take samples and returns; the work happens on the transport's own threads. After
-    /// an error the transport is destroyed without `stop`.
+    /// Begins to take samples and returns; the work happens on the transport's own threads.
+    /// Errors: any that says why it cannot; `Server::add` returns it, and the transport is
+    /// destroyed without `stop`.
     [[nodiscard]] virtual tl::expected<void, ListenError> start(Ingress ingress) = 0;
 
-    /// Called after the input was closed, so every wait for room has ended. Returns once the
-    /// transport's threads are joined and nothing of it uses the ingress any more.
+    /// Called after the input was closed: every wait for room has ended, and every insert says
+    /// `closed`. Returns once the transport's threads are joined and nothing of it uses the ingress
+    /// any more. It must end what the threads wait for outside: a read, an accept.
     virtual void stop() noexcept = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server_core.hpp"
+#include <rondo/detail/blocking_retry.hpp>
 #include <rondo/transport.hpp>
 
 #include <string>
@@ -21,6 +22,10 @@ const SampleSpec& Ingress::spec() const noexcept {
 
 std::shared_ptr<detail::WaitPoint> Ingress::room() const noexcept {
     return core_->store().room();
+}
+
+bool Ingress::blocking_wait_for_room(Deadline deadline) {
+    return detail::blocking_retry(*room(), detail::RoomAttempt{core_}, deadline);
 }
 
 tl::expected<std::size_t, InsertError> Ingress::try_insert(std::span<const ArrayBytes> arrays,

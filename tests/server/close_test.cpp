@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/catch.hpp"
+#include "support/eventually.hpp"
 #include "support/handlers.hpp"
 #include "support/stores.hpp"
 
 #include <asio/bind_executor.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -20,6 +22,7 @@ using rondo::SampleError;
 using rondo::Server;
 using rondo::Transport;
 using rondo::test::bytes_of;
+using rondo::test::eventually;
 using rondo::test::fill;
 using rondo::test::HandPolled;
 using rondo::test::ids_of;
@@ -238,4 +241,38 @@ TEST_CASE("Server: room that a transport uses is not given twice") {
     CHECK(went_on == 1);
     CHECK(server.metrics().producers_waiting == 2);
     CHECK(server.metrics().wakes_total == 1);
+}
+
+TEST_CASE("Server: threads that wait for room, and do not use it, let each other know") {
+    Recorder::Seen seen;
+    auto server = server_of({.batch_size = 1, .num_buffers = 1});
+    REQUIRE(server.add(std::make_unique<Recorder>(seen)).has_value());
+    CHECK(seen.ingress->blocking_wait_for_room());
+    fill(server, 0, 1);
+    CHECK_FALSE(seen.ingress->blocking_wait_for_room(std::chrono::steady_clock::now()));
+    std::atomic<int> idle{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&] { idle += seen.ingress->blocking_wait_for_room() ? 1 : 0; });
+    }
+    REQUIRE(eventually([&] { return server.metrics().producers_waiting == 3; }));
+    (void)take(server);  // one slot, one wake
+    for (auto& thread : threads) thread.join();
+    CHECK(idle == 3);
+    CHECK(server.metrics().wakes_total == 3);
+}
+
+TEST_CASE("Server: closing ends a thread's wait for room") {
+    Recorder::Seen seen;
+    auto server = server_of({.batch_size = 1, .num_buffers = 1});
+    REQUIRE(server.add(std::make_unique<Recorder>(seen)).has_value());
+    fill(server, 0, 1);
+    std::atomic<bool> room{true};
+    Ingress ingress = *seen.ingress;  // the transport's goes with it
+    std::thread waits{[&] { room = ingress.blocking_wait_for_room(); }};
+    REQUIRE(eventually([&] { return server.metrics().producers_waiting == 1; }));
+    server.close();
+    waits.join();
+    CHECK_FALSE(room);
+    CHECK_FALSE(ingress.blocking_wait_for_room());
 }

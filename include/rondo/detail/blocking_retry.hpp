@@ -46,7 +46,12 @@ typename Attempt::Result blocking_retry(WaitPoint& point, Attempt attempt, Deadl
     BlockingWaiter waiter;
     Place place = Place::back;
     for (;;) {
-        if (auto result = attempt()) return std::move(*result);
+        if (auto result = attempt()) {
+            // Before the caller has used what it saw, so somebody may wake for nothing; but the
+            // permit does not end with a caller that uses nothing.
+            if (OnlyLooks<Attempt> && place == Place::turn) point.pass_on_one();
+            return std::move(*result);
+        }
         if (deadline.passed()) return attempt.give_up(WaitEnd::timed_out);
         if (!point.enqueue(waiter, place)) continue;
         if (!waiter.wait(deadline)) {
