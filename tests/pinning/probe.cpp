@@ -3,11 +3,12 @@
 //   probe off              makes a server without pinning, prints what of CUDA is mapped
 //   probe nowhere          looks for a runtime where there is none, prints the error
 //   probe report [FILE...] opens the files, then pins a small ring as a server would; prints all
+//   probe no-procfs FILE   the same where /proc is empty
 //   probe exit-with-views  exits with a pinned server and a batch in static storage
 //   probe no-thread        pins a small ring where no thread can be started; prints all
 //   probe old-kernel       pins and forks where the kernel knows neither MADV_WIPEONFORK nor
 //                          MADV_POPULATE_WRITE
-// The last two exit with 77 if the process may not filter its system calls.
+// no-procfs, no-thread and old-kernel exit with 77 if the process may not bring that about.
 #include "pinning/dynamic_library.hpp"
 #include "pinning/pin_ring.hpp"
 #include <rondo/server.hpp>
@@ -20,9 +21,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <optional>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -91,6 +94,18 @@ int report(int count, char** files) {
         if (!opened) return fail(opened.error());
     }
     return print(rondo::detail::diagnose_pinning(rondo::detail::make_pin_request({}, {}, {})));
+}
+
+int no_procfs(int count, char** files) {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+        return 77;
+    }
+    if (::access("/proc/self/maps", F_OK) == 0) return fail("/proc is still there");
+    const int status = report(count, files);
+    std::fflush(stdout);
+    ::_exit(status);  // a leak checker would want /proc
 }
 
 int exit_with_views() {
@@ -167,8 +182,10 @@ int main(int argc, char** argv) {
     if (what == "off") return off();
     if (what == "nowhere") return nowhere();
     if (what == "report") return report(argc - 2, argv + 2);
+    if (what == "no-procfs") return no_procfs(argc - 2, argv + 2);
     if (what == "exit-with-views") return exit_with_views();
     if (what == "no-thread") return no_thread();
     if (what == "old-kernel") return old_kernel();
-    return fail("off, nowhere, report, exit-with-views, no-thread or old-kernel expected");
+    return fail(
+        "off, nowhere, report, no-procfs, exit-with-views, no-thread or old-kernel expected");
 }

@@ -180,6 +180,17 @@ TEST_CASE("process: a program may end with a pinned server and a batch alive") {
     }
 }
 
+TEST_CASE("process: a runtime that the program has loaded is found without procfs") {
+    const BareEnvironment environment;
+    const StubMachine machine;
+    const auto loaded = machine.runtime("libcudart.so.12");
+    const auto result = probe("no-procfs '" + loaded.string() + "'");
+    CAPTURE(result.output);
+    if (result.status == 77) RONDO_SKIP("this process may not mount anything");
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, contains("pinned: already-loaded scan, " + loaded.string()));
+}
+
 TEST_CASE("process: where no thread can be started that is the error, and the whole ladder") {
     const BareEnvironment environment;
     const auto result = probe("no-thread");

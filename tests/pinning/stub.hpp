@@ -22,6 +22,7 @@
 #include <sstream>
 #include <string>
 #include <sys/mman.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -111,7 +112,8 @@ inline int wanted_failure(const std::string& function) {
 
 inline std::ptrdiff_t threads() {
     using Iterator = std::filesystem::directory_iterator;
-    return std::distance(Iterator{"/proc/self/task"}, Iterator{});
+    std::error_code none;  // a process without procfs, which no test counts the threads of
+    return std::distance(Iterator{"/proc/self/task", none}, Iterator{});
 }
 
 /// Appends a line; `device` is the calling thread's.
