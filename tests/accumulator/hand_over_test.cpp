@@ -59,6 +59,12 @@ void check(Server& server) {
     }
 }
 
+/// Ends the actor's waits before its thread is joined, should the test fail.
+struct Closing {
+    Server& server;
+    ~Closing() { server.close(); }
+};
+
 /// Runs the actor on a thread of its own while this one learns.
 template <typename Act>
 void run(Server& server, Act act) {
@@ -69,6 +75,7 @@ void run(Server& server, Act act) {
         if (failure) server.close();  // or the learner would wait for what never comes
     });
     std::jthread actor{[&context] { context.run(); }};
+    const Closing closing{server};
     check(server);
     actor.join();
     if (failure) std::rethrow_exception(failure);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace rondo;
@@ -28,13 +29,32 @@ Server make_server() {
     return server_of({.batch_size = batch_size, .num_buffers = num_buffers});
 }
 
-/// An actor that inserts as fast as the ring takes it, until the server closes.
-std::jthread fast_actor(Server& server) {
-    return std::jthread{[&server] {
-        std::uint64_t id = 0;
-        while (server.blocking_insert(sample_of(id++))) {
-        }
-    }};
+/// Runs what ends when the server closes; closes it, also when a test fails.
+class UntilClosed {
+public:
+    template <typename Body>
+    UntilClosed(Server& server, Body body) : server_{server}, thread_{std::move(body)} {}
+    UntilClosed(const UntilClosed&) = delete;
+    UntilClosed& operator=(const UntilClosed&) = delete;
+    ~UntilClosed() { close(); }
+
+    void close() {
+        server_.close();
+        if (thread_.joinable()) thread_.join();
+    }
+
+private:
+    Server& server_;
+    std::thread thread_;
+};
+
+/// An actor that inserts as fast as the ring takes it.
+UntilClosed fast_actor(Server& server) {
+    return UntilClosed{server, [&server] {
+                           std::uint64_t id = 0;
+                           while (server.blocking_insert(sample_of(id++))) {
+                           }
+                       }};
 }
 
 /// Waits for the metrics to say so.
@@ -54,13 +74,14 @@ RawPeer connected_peer(const Endpoint& endpoint) {
 TEST_CASE("Signals: a starved learner waits for every batch, and no producer waits") {
     auto server = make_server();
     std::atomic<bool> one_by_one{true};
-    std::jthread learner{[&] {
-        while (const auto batch = server.blocking_sample()) {
-            one_by_one = one_by_one && batch->info().store_size == batch_size &&
-                         batch->info().queue_depth_sum == 0 && batch->info().queue_depth_max == 0 &&
-                         batch->info().push_blocked_count == 0;
-        }
-    }};
+    UntilClosed learner{server, [&] {
+                            while (const auto batch = server.blocking_sample()) {
+                                one_by_one = one_by_one && batch->info().store_size == batch_size &&
+                                             batch->info().queue_depth_sum == 0 &&
+                                             batch->info().queue_depth_max == 0 &&
+                                             batch->info().push_blocked_count == 0;
+                            }
+                        }};
     for (std::uint64_t batch = 0; batch < 5; ++batch) {
         REQUIRE(say(server, [](const Metrics& m) { return m.consumers_waiting == 1; }));
         const Metrics starved = server.metrics();
@@ -72,14 +93,13 @@ TEST_CASE("Signals: a starved learner waits for every batch, and no producer wai
         fill(server, 0, batch_size);
         REQUIRE(say(server, [&](const Metrics& m) { return m.batches_released_total > batch; }));
     }
-    server.close();
-    learner.join();
+    learner.close();
     CHECK(one_by_one);
 }
 
 TEST_CASE("Signals: with a slow learner producers wait for every batch, and it never does") {
     auto server = make_server();
-    const auto actor = fast_actor(server);
+    const UntilClosed actor = fast_actor(server);
     for (std::uint64_t step = 0; step < 5; ++step) {
         // Slower than the actor: it comes for a batch when the ring has long been full.
         REQUIRE(say(server, [](const Metrics& m) { return m.producers_waiting == 1; }));
@@ -98,12 +118,11 @@ TEST_CASE("Signals: with a slow learner producers wait for every batch, and it n
         CHECK(batch.info().push_blocked_count == step + 1);
         CHECK(batch.info().batch_age >= trained - in_the_ring);  // what it learns from is stale
     }
-    server.close();
 }
 
 TEST_CASE("Signals: in a full ring that nobody frees nothing moves but the longest wait") {
     auto server = make_server();
-    const auto actor = fast_actor(server);
+    const UntilClosed actor = fast_actor(server);
     const bool holds_all = GENERATE(true, false);
     std::vector<Batch> held;
     if (holds_all) {
@@ -123,7 +142,6 @@ TEST_CASE("Signals: in a full ring that nobody frees nothing moves but the longe
     CHECK(after.longest_producer_wait > before.longest_producer_wait);
     CHECK(server.blocking_sample({.deadline = now(), .when_next_leased = WhenNextLeased::fail})
               .has_value() == !holds_all);
-    server.close();
 }
 
 TEST_CASE("Signals: actors that leave between samples are missing from the connections") {
@@ -183,13 +201,15 @@ TEST_CASE("Signals: an actor that waits makes samples older by its window, and n
     auto server = make_server();
     const Endpoint endpoint = server.listen().value();
     std::atomic<std::uint64_t> step{0};
-    std::jthread actor{[&] {
-        auto client = BlockingTcpClient::connect(endpoint.address, endpoint.port, server.spec(),
-                                                 {.max_in_flight = window});
-        // Acts with the policy of this moment, then waits for as long as it takes.
-        while (client && client->send(sample_of(step))) {
-        }
-    }};
+    const UntilClosed actor{server, [&] {
+                                auto client = BlockingTcpClient::connect(
+                                    endpoint.address, endpoint.port, server.spec(),
+                                    {.max_in_flight = window});
+                                // Acts with the policy of this moment, then waits for as long as it
+                                // takes.
+                                while (client && client->send(sample_of(step))) {
+                                }
+                            }};
     std::uint64_t oldest = 0;
     while (step < steps) {
         Batch batch = server.blocking_sample().value();
@@ -197,6 +217,5 @@ TEST_CASE("Signals: an actor that waits makes samples older by its window, and n
         ++step;
         batch.release();
     }
-    server.close();
     CHECK(oldest <= num_buffers + window / batch_size);
 }
