@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared: which server with which load, and the settings of both."""
+
+from typing import NamedTuple
+
+import programs
+import spec_text
+
+SPECS = spec_text.read_specs()
+NUM_BUFFERS = 3
+MAX_PROCESSES = 4
+
+# Name in specs.txt -> name in tables, samples in a batch. Both servers get the same.
+SIZES = {"tiny": ("20 B", 1024), "k1": ("1 KB", 256), "k68": ("68 KB", 32),
+         "k335": ("335 KB", 32), "large": ("1 MB", 32), "m2": ("2 MB", 32)}
+
+# id-echo's defaults. On 2 cores no other combination of 1, 2, 8 drainers, 1, 2, 8 threads, queues
+# of 8 and 64, and 32 or 256 samples in flight was better by more than the runs differed.
+ID_ECHO = {"num_drainers": 8, "num_threads": 8, "producer_queue_size": 8, "max_inflight_msgs": 32}
+
+# Server and load. A server or load of id-echo needs its environment.
+VARIANTS = {
+    "rondo": ("rondo", "rondo"),
+    "rondo, one array": ("rondo", "rondo"),
+    "id-echo": ("id-echo", "id-echo"),
+    "rondo to id-echo": ("id-echo", "rondo"),
+    "id-echo to rondo": ("rondo", "id-echo"),
+    "raw recv": ("raw recv", "raw"),
+    "raw readv": ("raw readv", "raw"),
+}
+
+
+class Tools(NamedTuple):
+    """Where the programs are; without `python`, id-echo's environment, its variants are left out.
+    """
+    ingest: str
+    python: str | None
+
+
+def available(variant, tools):
+    return tools.python is not None or "id-echo" not in VARIANTS[variant]
+
+
+def payload_bytes(size):
+    return spec_text.payload_bytes(spec_text.parse(SPECS[size]))
+
+
+def commands(variant, size, connections, rate, tools):
+    """The command lines of server and load; the port is still missing in the second."""
+    server, load = VARIANTS[variant]
+    spec = SPECS[f"{size}_one" if variant == "rondo, one array" else size]
+    ring = ["--batch-size", SIZES[size][1], "--buffers", NUM_BUFFERS]
+    ages = ["--ages"] if rate else []
+    actors = ["--connections", connections, "--processes", min(connections, MAX_PROCESSES)]
+    pace = ["--rate", rate] if rate else []
+    raw = ["--bytes", payload_bytes(size)]
+    servers = {
+        "rondo": [tools.ingest, "serve", "--spec", spec, *ring, *ages],
+        "id-echo": [tools.python, programs.HERE / "echo_serve.py", "--spec", spec, *ring, *ages,
+                    "--drainers", ID_ECHO["num_drainers"], "--threads", ID_ECHO["num_threads"],
+                    "--queue", ID_ECHO["producer_queue_size"]],
+        "raw recv": [tools.ingest, "raw-serve", *raw, *ring],
+        "raw readv": [tools.ingest, "raw-serve", *raw, *ring, "--readv"],
+    }
+    loads = {
+        "rondo": [tools.ingest, "load", "--spec", spec, *actors, *pace],
+        "id-echo": [tools.python, programs.HERE / "echo_load.py", "--spec", spec, *actors, *pace,
+                    "--in-flight", ID_ECHO["max_inflight_msgs"]],
+        "raw": [tools.ingest, "raw-load", *raw, *actors],
+    }
+    return servers[server], loads[load]
