@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingest/raw_socket.hpp"
 
+#include "client/socket_io.hpp"
 #include "transport/socket_calls.hpp"
 
 #include <arpa/inet.h>
@@ -47,6 +48,7 @@ int connect_raw(std::uint16_t port) {
             "connect");
     const int on = 1;
     checked(::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "TCP_NODELAY");
+    detail::limit_unsent(socket);
     return socket;
 }
 

@@ -14,6 +14,7 @@ struct Listener {
 };
 /// With the options of rondo's server.
 [[nodiscard]] Listener listen_raw();
+/// With those of rondo's client.
 [[nodiscard]] int connect_raw(std::uint16_t port);
 
 /// Returns `result`, or throws what errno says about `what`.

@@ -313,6 +313,18 @@ TEST_CASE("Client: a large sample waits for a peer that does not read") {
     CHECK((received[1] == payload_of(second)));
 }
 
+TEST_CASE("Client: the kernel is given little that it cannot send yet") {
+    Loop loop;
+    ScriptedPeer peer{small_receive_buffer};  // and it does not read
+    const SampleSpec spec = spec_of_bytes(64 * 1024);
+    TcpClient client = connected(loop, peer, spec, {.max_in_flight = 1'000});
+    const Sample sample = filled(spec, 1);
+    std::size_t bytes = 0;
+    while (client.try_send(sample).value()) bytes += 64 * 1024;
+    CHECK(bytes > 0);
+    CHECK(bytes <= mib / 2);  // it would take several MiB
+}
+
 TEST_CASE("Client: a large send that is given up has been sent whole") {
     Loop loop;
     ScriptedPeer peer{small_receive_buffer};
