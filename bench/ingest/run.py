@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
     def cells(self, tools):
         for size in self.sizes:
-            large = variants.payload_bytes(size) > 8192
+            large = variants.is_large(size)
             for connections in self.connections:
                 names = ["rondo", "id-echo", "raw recv"] + ["raw readv"] * large
                 if connections == self.crossed:

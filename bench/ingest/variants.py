@@ -14,9 +14,12 @@ MAX_PROCESSES = 4
 SIZES = {"tiny": ("20 B", 1024), "k1": ("1 KB", 256), "k68": ("68 KB", 32),
          "k335": ("335 KB", 32), "large": ("1 MB", 32), "m2": ("2 MB", 32)}
 
-# id-echo's defaults. On 2 cores no other combination of 1, 2, 8 drainers, 1, 2, 8 threads, queues
-# of 8 and 64, and 32 or 256 samples in flight was better by more than the runs differed.
-ID_ECHO = {"num_drainers": 8, "num_threads": 8, "producer_queue_size": 8, "max_inflight_msgs": 32}
+# id-echo's defaults, but a longer queue for small samples: on 2 cores that was the best of 1, 2, 8
+# drainers, 1, 2, 8 threads, queues of 8 and 64, and 32 or 256 samples in flight. With large samples
+# a longer queue gained nothing, and it may hold that many samples of every connection.
+ID_ECHO = {"num_drainers": 8, "num_threads": 8, "producer_queue_size": {"small": 64, "large": 8},
+           "max_inflight_msgs": 32}
+LARGEST_SMALL = 8_192  # bytes
 
 # Server and load. A server or load of id-echo needs its environment.
 VARIANTS = {
@@ -45,6 +48,10 @@ def payload_bytes(size):
     return spec_text.payload_bytes(spec_text.parse(SPECS[size]))
 
 
+def is_large(size):
+    return payload_bytes(size) > LARGEST_SMALL
+
+
 def commands(variant, size, connections, rate, tools):
     """The command lines of server and load; the port is still missing in the second."""
     server, load = VARIANTS[variant]
@@ -54,11 +61,12 @@ def commands(variant, size, connections, rate, tools):
     actors = ["--connections", connections, "--processes", min(connections, MAX_PROCESSES)]
     pace = ["--rate", rate] if rate else []
     raw = ["--bytes", payload_bytes(size)]
+    queue = ID_ECHO["producer_queue_size"]["large" if is_large(size) else "small"]
     servers = {
         "rondo": [tools.ingest, "serve", "--spec", spec, *ring, *ages],
         "id-echo": [tools.python, programs.HERE / "echo_serve.py", "--spec", spec, *ring, *ages,
                     "--drainers", ID_ECHO["num_drainers"], "--threads", ID_ECHO["num_threads"],
-                    "--queue", ID_ECHO["producer_queue_size"]],
+                    "--queue", queue],
         "raw recv": [tools.ingest, "raw-serve", *raw, *ring],
         "raw readv": [tools.ingest, "raw-serve", *raw, *ring, "--readv"],
     }
