@@ -101,7 +101,7 @@ def pictures(data):
                               for number in numbers]) for name in names]
 
     drawn = {
-        "throughput": (f"Samples a second, {connections} connections", "clients to server",
+        "throughput": (f"Samples a second, {connections} connections", "clients to server; dot: median, line: least to most",
                        labels, over_sizes("samples_per_second", COLOURS)),
         "cpu": (f"CPU time of the server process, {connections} connections", "ns for a sample",
                 labels, over_sizes("cpu_ns_per_sample", COLOURS)),

@@ -174,6 +174,7 @@ def main():
             "settings": {"cores": args.cores, "num_buffers": variants.NUM_BUFFERS,
                          "warm_up_and_window_seconds": plan.times,
                          "batch_size": {size: batch for size, (_, batch) in variants.SIZES.items()},
+                         "latency_batch_size": variants.LATENCY_BATCH,
                          "payload_bytes": {size: variants.payload_bytes(size) for size in ALL},
                          "id_echo": variants.ID_ECHO},
             "rows": rows}

@@ -14,6 +14,9 @@ MAX_PROCESSES = 4
 SIZES = {"tiny": ("20 B", 1024), "k1": ("1 KB", 256), "k68": ("68 KB", 32),
          "k335": ("335 KB", 32), "large": ("1 MB", 32), "m2": ("2 MB", 32)}
 
+# For the rows of latency, in which a larger batch would only add the time that it takes to fill.
+LATENCY_BATCH = 32
+
 # id-echo's defaults, but a longer queue for small samples: on 2 cores that was the best of 1, 2, 8
 # drainers, 1, 2, 8 threads, queues of 8 and 64, and 32 or 256 samples in flight. With large samples
 # a longer queue gained nothing, and it may hold that many samples of every connection.
@@ -56,7 +59,7 @@ def commands(variant, size, connections, rate, tools):
     """The command lines of server and load; the port is still missing in the second."""
     server, load = VARIANTS[variant]
     spec = SPECS[f"{size}_one" if variant == "rondo, one array" else size]
-    ring = ["--batch-size", SIZES[size][1], "--buffers", NUM_BUFFERS]
+    ring = ["--batch-size", LATENCY_BATCH if rate else SIZES[size][1], "--buffers", NUM_BUFFERS]
     ages = ["--ages"] if rate else []
     actors = ["--connections", connections, "--processes", min(connections, MAX_PROCESSES)]
     pace = ["--rate", rate] if rate else []
