@@ -4,7 +4,7 @@
     python_vs_echo.py --rondo PYTHON [--id-echo PYTHON] [--runs 5] [--out FILE]
 
 PYTHON: an interpreter that can import the package (rondo, or echo); without the second one an
-environment with id-echo is made. Over loopback a learner and four actors are processes of their own;
+environment with id-echo is made. Over loopback a learner and four actors are processes;
 `submit` and the learner's cost for a batch are measured in one process. All runs are interleaved;
 ratios are taken round by round.
 """

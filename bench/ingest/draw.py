@@ -101,8 +101,9 @@ def pictures(data):
                               for number in numbers]) for name in names]
 
     drawn = {
-        "throughput": (f"Samples a second, {connections} connections", "clients to server; dot: median, line: least to most",
-                       labels, over_sizes("samples_per_second", COLOURS)),
+        "throughput": (f"Samples a second, {connections} connections",
+                       "clients to server; dot: median, line: least to most", labels,
+                       over_sizes("samples_per_second", COLOURS)),
         "cpu": (f"CPU time of the server process, {connections} connections", "ns for a sample",
                 labels, over_sizes("cpu_ns_per_sample", COLOURS)),
         "latency": ("From send to lease, median, at half of id-echo's throughput",

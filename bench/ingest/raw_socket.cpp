@@ -49,6 +49,7 @@ int connect_raw(std::uint16_t port) {
     const int on = 1;
     checked(::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "TCP_NODELAY");
     detail::limit_unsent(socket);
+    detail::limit_send_buffer(socket);
     return socket;
 }
 

@@ -188,6 +188,11 @@ void Connector::on_connected(const std::error_code& error) {
     if (!refused) socket_.set_option(tcp::no_delay{true}, refused);
     if (refused) return fail(ConnectError::Code::system, refused.message());
     limit_unsent(socket_.native_handle());
+    std::error_code unknown;
+    const auto here = socket_.local_endpoint(unknown).address();
+    if (here == endpoints_[next_endpoint_ - 1].address()) {
+        limit_send_buffer(socket_.native_handle());
+    }
     read_greeting();
 }
 

@@ -20,6 +20,11 @@ CallResult repeat(const Call& call) noexcept {
     }
 }
 
+void set_option(int socket, int level, int option, int value) noexcept {
+    // A refusal costs speed, nothing else.
+    (void)::setsockopt(socket, level, option, &value, sizeof value);
+}
+
 }  // namespace
 
 bool CallResult::would_block() const noexcept {
@@ -39,9 +44,11 @@ CallResult send_some(int socket, std::span<iovec> parts) noexcept {
 }
 
 void limit_unsent(int socket) noexcept {
-    constexpr int bytes = 64 * 1024;  // measured: docs/design/performance.md
-    // A refusal costs speed, nothing else.
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+    set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 64 * 1024);
+}
+
+void limit_send_buffer(int socket) noexcept {
+    set_option(socket, SOL_SOCKET, SO_SNDBUF, 256 * 1024);
 }
 
 CallResult receive_some(int socket, std::span<std::byte> into) noexcept {

@@ -21,11 +21,15 @@ struct CallResult {
 /// At most IOV_MAX of `parts` are written.
 [[nodiscard]] CallResult send_some(int socket, std::span<iovec> parts) noexcept;
 
-/// Leaves what the peer has no room for with us: the kernel takes few bytes that it cannot send
-/// yet. It would take megabytes, which are out of every cache by the time that they are sent, on
-/// loopback by the reader, in whose CPU time they are counted. What is on its way to the peer is
-/// not limited.
+// Bytes that wait in the kernel are out of every cache when they go out at last; on one machine it
+// is the reader that sends them then, and its CPU time that it costs. What the kernel does not take
+// stays in the caller's memory. docs/design/performance.md has what the two are worth.
+
+/// The kernel takes few bytes that it cannot send yet. How much is on its way is not limited.
 void limit_unsent(int socket) noexcept;
+
+/// For a peer on this machine: nothing is on its way for long, so a small buffer is enough.
+void limit_send_buffer(int socket) noexcept;
 
 /// 0 bytes without an error: the peer closed.
 [[nodiscard]] CallResult receive_some(int socket, std::span<std::byte> into) noexcept;
