@@ -42,6 +42,16 @@ test: build ## build all of it and run the tests
 demo: build ## build, then actors and a learner at work
 	@build/release/bin/rondo demo
 
+.PHONY: bench bench-quick
+bench: bench-build ## ingestion beside id-echo and the machine's limit; 25 min; draws docs/benchmarks
+	@python3 -B bench/ingest/run.py full --out docs/benchmarks/ingest.json
+	@python3 -B bench/ingest/draw.py docs/benchmarks/ingest.json docs/benchmarks
+bench-quick: bench-build ## the same with 8 connections, 4 sizes and 3 runs; 3 min
+	@python3 -B bench/ingest/run.py quick --out build/bench/quick.json
+.PHONY: bench-build
+bench-build: build
+	@cmake --build --preset release -j $(JOBS) --target bench_ingest
+
 .PHONY: debug asan tsan clang
 debug asan clang: ## build and run the tests with that preset of CMakePresets.json
 	@cmake --preset $@

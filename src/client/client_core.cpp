@@ -322,7 +322,7 @@ void ClientCore::finish_large() noexcept {
 
 void ClientCore::flush() noexcept {
     while (!out_.empty()) {
-        const IoResult result = send_some(fd_, out_.bytes());
+        const CallResult result = send_some(fd_, out_.bytes());
         if (result.would_block()) return watch_writes();
         if (result.error != 0) return lose(result.error);
         out_.consume(result.bytes);
@@ -333,7 +333,7 @@ void ClientCore::flush() noexcept {
 
 void ClientCore::write(Gather& rows) noexcept {
     for (int i = 0; i < max_inline_writes && !rows.done(); ++i) {
-        const IoResult result = send_some(fd_, rows.left());
+        const CallResult result = send_some(fd_, rows.left());
         if (result.would_block()) return;
         if (result.error != 0) return lose(result.error);
         const std::uint64_t before = rows.rows_begun();
@@ -351,7 +351,7 @@ void ClientCore::count_sent(std::uint64_t samples) noexcept {
 void ClientCore::read_acks() noexcept {
     std::array<std::byte, 4096> bytes;  // NOLINT(*-member-init): the kernel fills it
     while (state_ != State::closed) {
-        const IoResult result = receive_some(fd_, bytes);
+        const CallResult result = receive_some(fd_, bytes);
         if (result.would_block()) return;
         if (result.error != 0)
             return shut(peer_ + ": " + std::generic_category().message(result.error));

@@ -187,6 +187,12 @@ void Connector::on_connected(const std::error_code& error) {
     socket_.non_blocking(true, refused);
     if (!refused) socket_.set_option(tcp::no_delay{true}, refused);
     if (refused) return fail(ConnectError::Code::system, refused.message());
+    limit_unsent(socket_.native_handle());
+    std::error_code unknown;
+    const auto here = socket_.local_endpoint(unknown).address();
+    if (here == endpoints_[next_endpoint_ - 1].address()) {
+        limit_send_buffer(socket_.native_handle());
+    }
     read_greeting();
 }
 
@@ -194,7 +200,7 @@ void Connector::read_greeting() {
     constexpr int rounds = 8;  // a peer that never ends its greeting must not keep this thread
     std::array<std::byte, 4096> bytes;  // NOLINT(*-member-init): the kernel fills it
     for (int i = 0; i < rounds; ++i) {
-        const IoResult result = receive_some(socket_.native_handle(), bytes);
+        const CallResult result = receive_some(socket_.native_handle(), bytes);
         if (result.would_block()) break;
         if (result.error != 0) {
             return fail(ConnectError::Code::protocol,

@@ -63,6 +63,24 @@ private:
     std::thread thread_;
 };
 
+/// This process's socket whose peer has `port` on 127.0.0.1.
+int socket_to(std::uint16_t port) {
+    for (int socket = 0; socket < 1'024; ++socket) {
+        sockaddr_in peer{};
+        socklen_t size = sizeof peer;
+        const int known = ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size);
+        if (known == 0 && ntohs(peer.sin_port) == port) return socket;
+    }
+    throw std::runtime_error{"no socket is connected to that port"};
+}
+
+int socket_option(int socket, int level, int option) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    REQUIRE(::getsockopt(socket, level, option, &value, &size) == 0);
+    return value;
+}
+
 }  // namespace
 
 TEST_CASE("Client: a lone small sample is on the wire when send returns") {
@@ -311,6 +329,27 @@ TEST_CASE("Client: a large sample waits for a peer that does not read") {
     const auto& received = reader.join();
     CHECK((received[0] == payload_of(first)));
     CHECK((received[1] == payload_of(second)));
+}
+
+TEST_CASE("Client: the kernel is given little that it cannot send yet") {
+    Loop loop;
+    ScriptedPeer peer{small_receive_buffer};  // and it does not read
+    const SampleSpec spec = spec_of_bytes(64 * 1024);
+    TcpClient client = connected(loop, peer, spec, {.max_in_flight = 1'000});
+    const Sample sample = filled(spec, 1);
+    std::size_t bytes = 0;
+    while (client.try_send(sample).value()) bytes += 64 * 1024;
+    CHECK(bytes > 0);
+    CHECK(bytes <= mib / 2);  // it would take several MiB
+}
+
+TEST_CASE("Client: the send buffer for a peer on the same machine is small") {
+    Loop loop;
+    ScriptedPeer peer;
+    const TcpClient client = connected(loop, peer, spec_of_bytes(20));
+    const int bytes = socket_option(socket_to(peer.port()), SOL_SOCKET, SO_SNDBUF);
+    CHECK(bytes > 0);
+    CHECK(bytes <= 512 * 1024);  // the kernel doubles what it is told
 }
 
 TEST_CASE("Client: a large send that is given up has been sent whole") {

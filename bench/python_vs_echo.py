@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python to Python: the package rondo beside id-echo 0.2.1, through the same names.
+
+    python_vs_echo.py --rondo PYTHON [--id-echo PYTHON] [--runs 5] [--out FILE]
+
+PYTHON: an interpreter that can import the package (rondo, or echo); without the second one an
+environment with id-echo is made. Over loopback a learner and four actors are processes;
+`submit` and the learner's cost for a batch are measured in one process. All runs are interleaved;
+ratios are taken round by round.
+"""
+
+import argparse
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "ingest"))
+import programs
+import report
+import run
+import spec_text
+import variants
+from results import Spread
+
+ACTORS = 4
+SOURCES = 8
+TIMES = (0.4, 1.0)  # warm-up and window, in seconds
+SPECS = spec_text.read_specs()
+# Samples in a batch, over loopback and in process.
+BATCH = {"tiny": (1024, 1024), "k1": (256, 256), "k68": (32, 32), "large": (32, 8)}
+NUM_BUFFERS = 3
+MANY = 256  # samples of one send_many: 1 MiB at most
+# Metric, sizes, and the ratio of rondo to id-echo that is aimed at.
+TARGETS = (
+    ("send", ("tiny", "k1"), 4), ("send", ("k68", "large"), 2),
+    ("send_many", ("tiny", "k1"), 20), ("submit", ("tiny", "k1", "k68", "large"), 3),
+)
+LEARNER_NS = 8_000  # for a batch of 5 arrays
+
+
+# --- in the interpreter of the package under test ---------------------------------------------
+
+def tree(size, seed):
+    from children import random_sample
+    arrays = spec_text.parse(SPECS[size])
+    return {array.path: value for array, value in zip(arrays, random_sample(arrays, seed))}
+
+
+def learn(package, size):
+    """A learner that gives each batch back at once."""
+    from children import Driver
+    batch_size = BATCH[size][0]
+    server = package.Server(tree(size, 0), batch_size, transport=package.TcpTransport(port=0),
+                            num_buffers=NUM_BUFFERS)
+    server.start()
+    driver = Driver(server.port)
+    samples = 0
+    while True:
+        server.sample()
+        samples += batch_size
+        if driver.wants_reading():
+            driver.print_reading(samples)
+
+
+def actors(package, size, call, port):
+    from children import run_load
+    samples = [tree(size, seed) for seed in range(SOURCES)]
+    many = [samples[i % SOURCES] for i in range(max(1, min(MANY, 2 ** 20 // size_of(size))))]
+
+    def connect(*_):
+        return package.TcpClient("127.0.0.1", port, samples[0])
+
+    def act(client):
+        while True:
+            if call == "send_many":
+                client.send_many(many)
+            else:
+                for sample in samples:
+                    client.send(sample)
+
+    run_load(ACTORS, ACTORS, connect, act)
+
+
+def in_process(package, size, seconds):
+    """Submits as many batches as fit, takes them, and so on; the two are timed apart. id-echo holds
+    the last batch until the next `sample`, so one buffer is left free."""
+    batch_size = BATCH[size][1]
+    server = package.Server(tree(size, 0), batch_size, num_buffers=NUM_BUFFERS)
+    samples = [tree(size, seed) for seed in range(SOURCES)]
+    batches = NUM_BUFFERS - 1
+    submits = [samples[i % SOURCES] for i in range(batches * batch_size)]
+    submitting, taking = [], []
+    end = time.monotonic() + seconds
+    while len(taking) < 3 or time.monotonic() < end:
+        begin = time.perf_counter_ns()
+        for sample in submits:
+            server.submit(sample)
+        between = time.perf_counter_ns()
+        for _ in range(batches):
+            server.sample()
+        taking.append((time.perf_counter_ns() - between) / batches)
+        submitting.append((between - begin) / len(submits))
+    median = len(taking) // 2
+    print(json.dumps({"submit": 1e9 / sorted(submitting)[median],
+                      "learner_ns": sorted(taking)[median]}))
+
+
+# --- the driver -------------------------------------------------------------------------------
+
+def size_of(size):
+    return spec_text.payload_bytes(spec_text.parse(SPECS[size]))
+
+
+def command(python, package, *rest):
+    return [python, __file__, "--package", package, *rest]
+
+
+def measure_once(python, package, size, cores):
+    """Metric -> value; samples per second, but `learner_ns`."""
+    module = {"rondo": "rondo", "id-echo": "echo"}[package]
+    values = {}
+    for call in ("send", "send_many") if package == "rondo" else ("send",):
+        try:
+            result = programs.measure(command(python, module, "--learn", size),
+                                      command(python, module, "--act", size, "--call", call),
+                                      cores, TIMES)
+            values[call] = result["samples_per_second"]
+        except programs.Hung as hung:
+            print(f"{package}, {call} hung: {hung}", file=sys.stderr)
+    done = subprocess.run(command(python, module, "--in-process", size), capture_output=True,
+                          text=True, timeout=60)
+    if done.returncode != 0:
+        raise SystemExit(f"{package}: {done.stderr}")
+    return values | json.loads(done.stdout)
+
+
+def spread(rows, package, metric):
+    values = [row[metric] for row in rows[package] if metric in row]
+    return Spread.of(values) if values else None
+
+
+def ratio(rows, metric):
+    """id-echo has no send_many: its send is what there is to compare with."""
+    other = "send" if metric == "send_many" else metric
+    ratios = [ours[metric] / theirs[other] for ours, theirs in zip(rows["rondo"], rows["id-echo"])
+              if metric in ours and other in theirs]
+    return Spread.of(ratios) if ratios else None
+
+
+def text(data):
+    lines = []
+    for size, rows in data["rows"].items():
+        for package in rows:
+            for metric in ("send", "send_many", "submit", "learner_ns"):
+                if value := spread(rows, package, metric):
+                    unit = "ns a batch" if metric == "learner_ns" else "samples/s"
+                    lines.append([report.label(size), package, metric, report.spread(value), unit])
+    table = report.table(["sample", "package", "what", "median [least to most]", ""], lines)
+    return f"{table}\n\n{target_table(data)}"
+
+
+def target_table(data):
+    lines = []
+    for metric, sizes, limit in TARGETS:
+        for size in sizes:
+            if measured := ratio(data["rows"].get(size, {"rondo": [], "id-echo": []}), metric):
+                least_and_most = " to ".join(map(report.number, measured[1:]))
+                lines.append([f"{metric}, rondo / id-echo", report.label(size),
+                              f"{report.number(measured.median)} [{least_and_most}]",
+                              f">= {limit}", "yes" if measured.median >= limit else "NO"])
+    learner = spread(data["rows"].get("k1", {"rondo": []}), "rondo", "learner_ns")
+    if learner:
+        lines.append(["learner's cost of a batch of 5 arrays", report.label("k1"),
+                      f"{report.spread(learner)} ns", f"<= {LEARNER_NS:,} ns",
+                      "yes" if learner.median <= LEARNER_NS else "NO"])
+    return report.table(["what", "sample", "measured", "target", "met"], lines)
+
+
+def drive(args):
+    pythons = {"rondo": args.rondo, "id-echo": args.id_echo or run.id_echo_python(args.venv)}
+    pythons = {package: python for package, python in pythons.items() if python}
+    rows = {size: {package: [] for package in pythons} for size in BATCH}
+    for turn in range(args.runs):
+        for size in BATCH:
+            for package, python in pythons.items():
+                print(f"round {turn + 1}: {report.label(size)}, {package}", file=sys.stderr)
+                rows[size][package].append(
+                    measure_once(python, package, size, run.cores_of("shared")))
+    data = {"machine": run.machine(args.build),
+            "settings": {"actors": ACTORS, "batch_size": BATCH, "num_buffers": NUM_BUFFERS,
+                         "id_echo": "defaults"}, "rows": rows}
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(data, indent=1) + "\n")
+    print(text(data))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rondo", metavar="PYTHON")
+    parser.add_argument("--id-echo", metavar="PYTHON")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, default=run.ROOT / "build" / "release")
+    parser.add_argument("--venv", type=pathlib.Path,
+                        default=run.ROOT / "build" / "interop" / "venv")
+    for hidden in ("--package", "--learn", "--act", "--call", "--in-process"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if not args.package:
+        return drive(args)
+    package = importlib.import_module(args.package)
+    if args.learn:
+        learn(package, args.learn)
+    elif args.act:
+        actors(package, args.act, args.call, args.port)
+    else:
+        in_process(package, args.in_process, 0.5)
+
+
+if __name__ == "__main__":
+    main()
