@@ -16,7 +16,7 @@ WERROR := $(if $(CI),ON,OFF)
 FUZZ_SECONDS ?= 60
 
 CLANG_FORMAT ?= $(firstword $(foreach f,clang-format-14 clang-format,$(shell command -v $(f))))
-FORMATTED = find include src tests bench cmake -name '*.[ch]pp' 2>/dev/null
+FORMATTED = find include src tests bench cmake bindings -name '*.[ch]pp' 2>/dev/null
 
 # Large ASLR entropy, as on Ubuntu, makes programs under the thread sanitizer refuse to start.
 NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -37,6 +37,12 @@ build: ## install what is missing, build build/release/bin/rondo
 test: build ## build all of it and run the tests
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --preset release -j $(JOBS)
+	@scripts/python test
+
+.PHONY: python
+python: ## install the Python package into build/venv
+	@scripts/bootstrap build
+	@scripts/python install
 
 .PHONY: demo
 demo: build ## build, then actors and a learner at work

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -24,8 +25,13 @@ namespace rondo {
 /// is gone. Ownership and thread-safety: as `TcpClient`. Not usable in a forked child.
 class BlockingTcpClient {
 public:
+    /// Asked about every 50 ms by a thread that waits; false cancels the call. For what such a
+    /// thread has to look after meanwhile, e.g. the signals of an interpreter.
+    using GoOn = std::function<bool()>;
+
     [[nodiscard]] static tl::expected<BlockingTcpClient, ConnectError> connect(
-        std::string_view host, std::uint16_t port, SampleSpec spec, TcpClientOptions options = {});
+        std::string_view host, std::uint16_t port, SampleSpec spec, TcpClientOptions options = {},
+        const GoOn& go_on = {});
 
     BlockingTcpClient(BlockingTcpClient&&) noexcept;
     BlockingTcpClient& operator=(BlockingTcpClient&&) noexcept;
@@ -46,7 +52,7 @@ public:
     [[nodiscard]] tl::expected<void, SendError> wait(Deadline deadline = {});
 
     /// See `TcpClient::close`.
-    std::uint64_t close(Deadline deadline = std::chrono::seconds{5});
+    std::uint64_t close(Deadline deadline = std::chrono::seconds{5}, const GoOn& go_on = {});
 
     [[nodiscard]] std::uint64_t in_flight() const noexcept;
     [[nodiscard]] bool was_open() const noexcept;

@@ -64,7 +64,8 @@ struct ConnectError {
         timed_out,
         cancelled,
         spec_mismatch,  ///< the server's spec differs; `what` shows both sides
-        protocol,       ///< the peer is no rondo or echo server, or closed before its greeting
+        protocol,       ///< the peer is no rondo or echo server
+        cut_off,        ///< the peer closed before its greeting was complete
         spec_unsuited,  ///< the protocol cannot carry this spec
         invalid_option,
         system,

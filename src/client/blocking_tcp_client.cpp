@@ -7,8 +7,11 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -83,17 +86,47 @@ SendError forked_error() {
     return SendError{SendError::Code::connection_closed, 0, 0, forked};
 }
 
+/// An attempt whose wait may end without a result, to be taken up again.
+template <typename Attempt>
+struct Turn {
+    using Result = std::optional<typename Attempt::Result>;
+
+    Attempt attempt;
+
+    std::optional<Result> operator()() {
+        if (auto result = attempt()) return Result{std::move(*result)};
+        return std::nullopt;
+    }
+    Result give_up(detail::WaitEnd /*end*/) const { return std::nullopt; }
+};
+
+template <typename Attempt>
+typename Attempt::Result retry(detail::WaitPoint& point, Attempt attempt, Deadline deadline,
+                               const BlockingTcpClient::GoOn& go_on) {
+    if (!go_on) return detail::blocking_retry(point, std::move(attempt), deadline);
+    constexpr std::chrono::milliseconds ask_every{50};
+    for (;;) {
+        const Deadline turn = std::min(deadline.at(), Deadline::Clock::now() + ask_every);
+        if (auto result = detail::blocking_retry(point, Turn<Attempt>{attempt}, turn)) {
+            return std::move(*result);
+        }
+        if (deadline.passed()) return attempt.give_up(detail::WaitEnd::timed_out);
+        if (!go_on()) return attempt.give_up(detail::WaitEnd::cancelled);
+    }
+}
+
 }  // namespace
 
 tl::expected<BlockingTcpClient, ConnectError> BlockingTcpClient::connect(std::string_view host,
                                                                          std::uint16_t port,
                                                                          SampleSpec spec,
-                                                                         TcpClientOptions options) {
+                                                                         TcpClientOptions options,
+                                                                         const GoOn& go_on) {
     auto thread = IoThread::shared();
     const Deadline deadline = options.connect_timeout;
     const detail::ConnectAttempt attempt{detail::Connector::start(
         thread->executor(), std::string{host}, port, std::move(spec), options, deadline)};
-    auto core = detail::blocking_retry(*attempt.connector, attempt, deadline);
+    auto core = retry(*attempt.connector, attempt, deadline, go_on);
     if (!core) return tl::unexpected{std::move(core).error()};
     return BlockingTcpClient{std::move(thread), std::move(*core)};
 }
@@ -178,11 +211,11 @@ tl::expected<void, SendError> BlockingTcpClient::wait(Deadline deadline) {
     return detail::blocking_retry(*point, attempt, deadline);
 }
 
-std::uint64_t BlockingTcpClient::close(Deadline deadline) {
+std::uint64_t BlockingTcpClient::close(Deadline deadline, const GoOn& go_on) {
     if (is_forked()) return 0;
     core_->begin_close();
     const auto point = core_->closing();
-    return detail::blocking_retry(*point, detail::CloseAttempt{core_}, deadline);
+    return retry(*point, detail::CloseAttempt{core_}, deadline, go_on);
 }
 
 std::uint64_t BlockingTcpClient::in_flight() const noexcept {

@@ -203,12 +203,12 @@ void Connector::read_greeting() {
         const CallResult result = receive_some(socket_.native_handle(), bytes);
         if (result.would_block()) break;
         if (result.error != 0) {
-            return fail(ConnectError::Code::protocol,
+            return fail(ConnectError::Code::cut_off,
                         "the connection broke before the greeting was complete (" +
                             std::generic_category().message(result.error) + ")");
         }
         if (result.bytes == 0) {
-            return fail(ConnectError::Code::protocol, parser_.truncation().message());
+            return fail(ConnectError::Code::cut_off, parser_.truncation().message());
         }
         const auto progress = parser_.feed(std::span{bytes}.first(result.bytes));
         if (progress.state == wire::GreetingParser::State::failed) {

@@ -51,6 +51,23 @@ TEST_CASE("Client: the blocking form sends, waits and closes") {
     reader.join();
 }
 
+TEST_CASE("Client: who waits to connect or to close is asked whether to go on") {
+    ScriptedPeer peer;
+    const auto spec = spec_of_bytes(10);
+    int asked = 0;
+    const auto twice = [&asked] { return ++asked % 2 == 1; };
+    const auto silent = BlockingTcpClient::connect("127.0.0.1", peer.port(), spec, {}, twice);
+    CHECK(silent.error().code == ConnectError::Code::cancelled);
+    CHECK(asked == 2);
+
+    ScriptedPeer other;
+    BlockingTcpClient client = blocking_client(other, spec);
+    REQUIRE(client.send(filled(spec, 0)).has_value());
+    CHECK(client.close({}, twice) == 1);
+    CHECK(asked == 4);
+    CHECK_FALSE(client.was_open());
+}
+
 TEST_CASE("Client: blocking connects fail with the same errors") {
     ScriptedPeer peer;
     const auto spec = spec_of_bytes(10);

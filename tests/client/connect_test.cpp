@@ -104,12 +104,12 @@ TEST_CASE("Client: a peer that speaks something else is told apart") {
 }
 
 TEST_CASE("Client: a peer that closes before or in its greeting is an error") {
-    CHECK(error_of("").code == Code::protocol);
+    CHECK(error_of("").code == Code::cut_off);
     CHECK_THAT(error_of("").message(), contains("before it sent its greeting"));
     const std::string whole = greeting_text(spec_text);
     for (std::size_t size = 1; size < whole.size(); ++size) {
         const ConnectError error = error_of(std::string_view{whole}.substr(0, size));
-        CHECK(error.code == Code::protocol);
+        CHECK(error.code == Code::cut_off);
         CHECK_THAT(error.message(), contains("in the middle of its greeting"));
     }
 }
@@ -132,7 +132,7 @@ TEST_CASE("Client: a reset in place of a greeting is an error") {
     peer.reset();
     const auto& client = loop.await(task);
     REQUIRE_FALSE(client.has_value());
-    CHECK(client.error().code == Code::protocol);
+    CHECK(client.error().code == Code::cut_off);
 }
 
 TEST_CASE("Client: another spec is a mismatch that shows both sides") {
