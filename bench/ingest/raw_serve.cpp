@@ -42,7 +42,7 @@ public:
               memory.size(), options.vectored ? slots_read * options.payload_bytes
                                               : std::max(least_receive, options.payload_bytes))} {}
 
-    void add(int socket) {
+    void add(int socket) const {
         if (options_.payload_bytes > largest_unmarked) {
             detail::set_low_water_mark(socket, options_.payload_bytes);
         }
