@@ -63,7 +63,7 @@ class Program:
         return json.loads(self.hear(timeout))
 
 
-def measure(server_command, load_command, cores, times, answer_timeout=20):
+def measure(server_command, load_command, cores, times, answer_timeout=10):
     """Starts a server and, once it says its port, a load; waits until all are connected; then reads
     the server's counters at the begin and the end of a window in the steady state.
 

@@ -34,6 +34,7 @@ int raw_load(const RawLoadOptions& options) {
     std::ranges::generate(sockets, [&] { return connect_raw(options.port); });
     process.wait_for_start();
     std::vector<std::jthread> threads;
+    threads.reserve(sockets.size());
     for (const int socket : sockets) threads.emplace_back(send_all, socket, std::span{memory});
     return EXIT_FAILURE;  // after the threads, which do not end by themselves
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -25,6 +26,9 @@ namespace {
 /// As large as the buffer of rondo's I/O threads, and a whole sample at least.
 constexpr std::uint64_t least_receive = std::uint64_t{256} << 10;
 
+/// As many samples as rondo reads in one call, if they have 44 arrays.
+constexpr std::size_t slots_read = IOV_MAX / 44;
+
 /// rondo reads larger samples in place, and lets the kernel wait for a whole one.
 constexpr std::uint64_t largest_unmarked = 8'192;
 
@@ -34,10 +38,11 @@ public:
     Receiver(std::span<std::byte> memory, const RawServeOptions& options)
         : memory_{memory},
           options_{options},
-          receive_bytes_{std::min<std::uint64_t>(memory.size(),
-                                                 std::max(least_receive, options.payload_bytes))} {}
+          receive_bytes_{std::min<std::uint64_t>(
+              memory.size(), options.vectored ? slots_read * options.payload_bytes
+                                              : std::max(least_receive, options.payload_bytes))} {}
 
-    void add(int socket) {
+    void add(int socket) const {
         if (options_.payload_bytes > largest_unmarked) {
             detail::set_low_water_mark(socket, options_.payload_bytes);
         }
@@ -72,12 +77,11 @@ private:
 
     // One iovec for each sample, as if each had a place of its own.
     ssize_t read_samples(int socket, std::byte* to) {
-        std::array<iovec, 64> slots{};
+        std::array<iovec, slots_read> slots{};
         int count = 0;
-        for (std::uint64_t at = 0; count < 64 && at < receive_bytes_; ++count) {
+        for (std::uint64_t at = 0; at < receive_bytes_; at += options_.payload_bytes) {
             const std::uint64_t size = std::min(options_.payload_bytes, receive_bytes_ - at);
-            slots[static_cast<std::size_t>(count)] = {.iov_base = to + at, .iov_len = size};
-            at += size;
+            slots[static_cast<std::size_t>(count++)] = {.iov_base = to + at, .iov_len = size};
         }
         return ::readv(socket, slots.data(), count);
     }

@@ -60,7 +60,8 @@ def latency_table(results):
             continue
         cells = [spread_us(results.spread(f"{ages}.{rank}_ns", *key[1:], kind=kind))
                  for ages in ("ages", "youngest") for rank in ("p50", "p99")]
-        lines.append([label(size), str(connections), variant, number(row["rate"]), *cells,
+        rate = results.spread("samples_per_second", *key[1:], kind=kind)
+        lines.append([label(size), str(connections), variant, number(rate.median), *cells,
                       hung(row)])
     return table(["sample", "N", "clients to server", "samples/s", "p50 us", "p99 us",
                   "youngest p50 us", "youngest p99 us", "hung"], lines)

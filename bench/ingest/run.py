@@ -90,7 +90,7 @@ def id_echo_python(venv):
 
 
 def rate_of(cell, results):
-    """Half of id-echo's median rate for the same size and connections."""
+    """Half of id-echo's median rate for the same size and connections; None if it only hung."""
     like = cell._replace(kind="throughput", variant="id-echo")
     rates = [run["samples_per_second"] for run in results[like]["runs"]]
     return statistics.median(rates) / 2 if rates else None
@@ -110,24 +110,24 @@ def measure(cell, result, cores, times, tools):
     return None
 
 
+def run_rounds(plan, cells, results, cores, tools):
+    for turn in range(plan.runs):
+        for number, cell in enumerate(cells, 1):
+            print(f"{cell.kind}, round {turn + 1} of {plan.runs}, {number} of {len(cells)}: "
+                  f"{variants.SIZES[cell.size][0]}, {cell.connections} connections, "
+                  f"{cell.variant}", file=sys.stderr)
+            if run := measure(cell, results[cell], cores, plan.times, tools):
+                results[cell]["runs"].append(run | {"round": turn})
+
+
 def run(plan, cores, tools):
     cells = list(plan.cells(tools))
     results = {cell: cell._asdict() | {"hung": 0, "runs": []} for cell in cells}
-    total = len(cells) * plan.runs
-    done = 0
-    for kind in ("throughput", "latency"):
-        for cell in cells:
-            if cell.kind == kind == "latency":
-                results[cell]["rate"] = rate_of(cell, results)
-        for turn in range(plan.runs):
-            for cell in cells:
-                if cell.kind != kind or results[cell].get("rate", 1) is None:
-                    continue
-                done += 1
-                print(f"[{done}/{total}] {cell.kind}, {variants.SIZES[cell.size][0]}, "
-                      f"{cell.connections} connections: {cell.variant}", file=sys.stderr)
-                if run := measure(cell, results[cell], cores, plan.times, tools):
-                    results[cell]["runs"].append(run | {"round": turn})
+    run_rounds(plan, [cell for cell in cells if cell.kind == "throughput"], results, cores, tools)
+    latency = [cell for cell in cells if cell.kind == "latency"]
+    for cell in latency:
+        results[cell]["rate"] = rate_of(cell, results)
+    run_rounds(plan, [cell for cell in latency if results[cell]["rate"]], results, cores, tools)
     return [result for result in results.values() if result["runs"] or result["hung"]]
 
 
