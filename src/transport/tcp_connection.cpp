@@ -116,8 +116,7 @@ asio::awaitable<bool> TcpConnection::wait_for(Next what) {
     co_return !error;
 }
 
-// --- small samples: one receive into the thread's buffer, split, one reservation for many
-// ---------
+// --- small samples: one receive into the thread's buffer, one reservation for many ----------
 
 TcpConnection::Next TcpConnection::read_small() {
     // Room first: what is received must go somewhere, and a full ring must not fill memory instead.
@@ -164,8 +163,7 @@ TcpConnection::Next TcpConnection::insert_held() {
     return taken.rows < samples ? Next::wait_room : Next::read_on;
 }
 
-// --- large samples: read from the kernel straight into the reserved slots
-// -------------------------
+// --- large samples: read from the kernel straight into the reserved slots -------------------
 
 TcpConnection::Next TcpConnection::read_large() {
     const std::uint64_t held = side_.filled().size();
@@ -278,8 +276,7 @@ void TcpConnection::count_truncated(std::size_t held) noexcept {
     counters_.truncated_samples.fetch_add(1, std::memory_order_relaxed);
 }
 
-// --- acks
-// ------------------------------------------------------------------------------------------
+// --- acks -----------------------------------------------------------------------------------
 
 void TcpConnection::acknowledge(std::uint64_t samples) noexcept {
     counters_.samples_received.fetch_add(samples, std::memory_order_relaxed);
