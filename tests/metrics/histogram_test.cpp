@@ -77,7 +77,7 @@ TEST_CASE("Histogram: every value around a power of two is within 1/64") {
 
 TEST_CASE("Histogram: quantiles of any distribution are within 1/64 of the exact ones") {
     std::mt19937_64 random{2};  // NOLINT(cert-msc51-cpp)
-    const std::size_t count = GENERATE(1, 2, 3, 10, 99, 100, 101, 20'000);
+    const std::size_t count = GENERATE(as<std::size_t>{}, 1, 2, 3, 10, 99, 100, 101, 20'000);
     std::vector<std::uint64_t> values(count);
     SECTION("log-normal, over many powers of two") {
         std::lognormal_distribution<double> distribution{9, 3};

@@ -177,7 +177,7 @@ TEST_CASE("Server: a batch carries its age, and the metrics that of the last") {
 // What docs/metrics.md says of staleness: num_buffers batches bound it.
 TEST_CASE(
     "Server: between a commit and its lease the learner takes num_buffers - 1 steps at most") {
-    const std::uint64_t num_buffers = GENERATE(1, 2, 5);
+    const std::uint64_t num_buffers = GENERATE(as<std::uint64_t>{}, 1, 2, 5);
     constexpr std::uint64_t steps = 40;
     auto server = server_of({.batch_size = 2, .num_buffers = num_buffers});
     std::uint64_t most = 0;
