@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <sys/stat.h>
-#include <sys/types.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -60,14 +58,21 @@ int first_unprivileged_port() {
     return port;
 }
 
-/// Sockets that a program started now would inherit.
+/// Sockets that a program started now would inherit. Looks at /proc only: the descriptors are the
+/// I/O threads', who may close them meanwhile.
 std::size_t count_plain_sockets() {
     std::size_t plain = 0;
     for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) {
-        const int handle = std::stoi(entry.path().filename().string());
-        struct stat status {};
-        if (::fstat(handle, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
-        plain += (::fcntl(handle, F_GETFD) & FD_CLOEXEC) == 0 ? 1 : 0;
+        std::error_code closed;
+        const auto target = std::filesystem::read_symlink(entry.path(), closed).string();
+        if (closed || target.rfind("socket:", 0) != 0) continue;
+        std::ifstream info{"/proc/self/fdinfo/" + entry.path().filename().string()};
+        std::string word;
+        while (info >> word && word != "flags:") {
+        }
+        unsigned flags = O_CLOEXEC;  // of one that is closed by now
+        info >> std::oct >> flags;
+        plain += (flags & O_CLOEXEC) == 0 ? 1 : 0;
     }
     return plain;
 }
