@@ -38,6 +38,7 @@ HistSnapshot Histogram::summary(const Counts& counts) noexcept {
     HistSnapshot snapshot;
     double sum = 0;
     for (std::size_t i = 0; i < size; ++i) {
+        if (counts[i] == 0) continue;  // as most are
         snapshot.count += counts[i];
         sum += static_cast<double>(counts[i]) * static_cast<double>(value_of(i));
     }

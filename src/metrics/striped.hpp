@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -23,10 +24,11 @@ public:
     /// The calling thread's.
     [[nodiscard]] T& mine() noexcept { return stripes_[index_of_this_thread()].value; }
 
-    /// Calls `use` with each.
+    /// Calls `use` with each that a thread may have used.
     template <typename Use>
     void each(const Use& use) const {
-        for (const Stripe& stripe : stripes_) use(stripe.value);
+        const std::size_t used = std::min(count, threads.load(std::memory_order_relaxed));
+        for (std::size_t i = 0; i < used; ++i) use(stripes_[i].value);
     }
 
 private:
@@ -37,10 +39,14 @@ private:
 
     // Threads take turns, so that the first `count` of them share nothing.
     static std::size_t index_of_this_thread() noexcept {
-        static std::atomic<std::size_t> next{0};
-        thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % count;
+        thread_local const std::size_t mine =
+            threads.fetch_add(1, std::memory_order_relaxed) % count;
         return mine;
     }
+
+    // How many threads have asked, ever. A reader may miss one that asks just now, and with it
+    // counts that he may miss: those that he must see happened before, as did the asking.
+    inline static std::atomic<std::size_t> threads{0};
 
     std::array<Stripe, count> stripes_{};
 };
