@@ -119,6 +119,10 @@ public:
     /// wait point of the same rule sees to it then.
     [[nodiscard]] bool refuses(LeasedNext rule) const noexcept;
 
+    /// Whether such a consumer would have to wait now. May be stale at once; the wait point of the
+    /// same rule sees to it then.
+    [[nodiscard]] bool must_wait(LeasedNext rule) const noexcept;
+
     [[nodiscard]] StoreCounts counts() const noexcept;
 
     /// Waits for room (or closing), and for a batch (or the end, or a reason to refuse). They keep
@@ -188,6 +192,7 @@ private:
 
     [[nodiscard]] Holder next_holder() const noexcept;
     [[nodiscard]] bool refuses_locked(LeasedNext rule) const noexcept;
+    [[nodiscard]] bool must_wait_locked(LeasedNext rule) const noexcept;
     [[nodiscard]] StoreCounts counts_at(std::uint64_t cursor) const noexcept;
 
     void wake_producers(std::unique_lock<std::mutex> lock,

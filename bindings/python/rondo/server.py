@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import operator
 import site
 import socket
 import sys
+import time
 from collections.abc import Generator
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,6 +18,7 @@ import numpy as np
 import optree
 
 from rondo import _core, _tree
+from rondo._aio import completed
 from rondo._core import SampleInfo
 from rondo._exit import close_at_exit
 
@@ -162,6 +165,42 @@ class Server(_core.BaseServer):
             raise RuntimeError("transport not started; call start() first")
         return self._port
 
+    async def asample(
+        self,
+        *,
+        timeout: float | None = None,
+        writable: bool = False,
+        wait_for_release: bool = False,
+    ) -> Sample | None:
+        """``sample`` for coroutines, on the running event loop.
+
+        A batch that is ready is returned without suspending. When cancelled, no batch is lost. As it
+        cannot know who will drop them, it raises if the whole ring is held by anybody, unless
+        ``wait_for_release``.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        collected = False
+        while True:
+            # Taken here and not by the event loop, where a task may be cancelled with it in hand.
+            now, sample = self._try_sample(writable)
+            if now in (_core.Now.sample, _core.Now.ended):
+                return sample
+            if now == _core.Now.held and not wait_for_release:
+                if collected:
+                    raise RuntimeError(_core.ALL_HELD)
+                gc.collect()
+                collected = True
+                continue
+            left = None if deadline is None else deadline - time.monotonic()
+            if not await completed(
+                lambda bridge, future: self._wait_for_batch(bridge, future, left, wait_for_release)
+            ):
+                raise TimeoutError("no batch was complete before the timeout")
+
+    def __aiter__(self) -> _Samples:
+        """Batches until the server is closed and empty; keeps none itself."""
+        return _Samples(self)
+
     def dataset_iter(self, *, copy: bool = False) -> Generator[Sample, None, None]:
         """Yields samples until the server is closed and empty.
 
@@ -203,6 +242,20 @@ class Server(_core.BaseServer):
             "a rondo.Server cannot be pickled: it is memory and sockets of this process. Give actors "
             "the host and the port, and let each make a rondo.TcpClient"
         )
+
+
+class _Samples:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __aiter__(self) -> _Samples:
+        return self
+
+    async def __anext__(self) -> Sample:
+        sample = await self._server.asample()
+        if sample is None:
+            raise StopAsyncIteration
+        return sample
 
 
 def _at_least(name: str, number: int, least: int) -> int:

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #define RONDO_IMPORTS_NUMPY
+#include "async_client.hpp"
 #include "client.hpp"
 #include "errors.hpp"
 #include "info.hpp"
 #include "lease.hpp"
+#include "loop.hpp"
+#include "operation.hpp"
 #include "process.hpp"
 #include "server.hpp"
 #include "tree.hpp"
@@ -22,6 +25,9 @@ PYBIND11_MODULE(_core, module) {
     add_tree(module);
     add_lease(module);
     add_info(module);
+    add_loop(module);
+    add_operation(module);
     add_server(module);
     add_client(module);
+    add_async_client(module);
 }
