@@ -18,7 +18,22 @@ class Tree:
     @property
     def spec(self) -> str: ...
 
-class Lease: ...
+class Lease:
+    @property
+    def pinned(self) -> bool: ...
+
+class DLPackArray:
+    def __init__(self, array: Any, pinned: bool) -> None: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
 
 class HistSnapshot:
     @property

@@ -37,6 +37,15 @@ class Sample(NamedTuple):
     batch: Any
     info: SampleInfo
 
+    @property
+    def dlpack(self) -> Any:
+        """The same tree of objects for ``from_dlpack`` of torch, JAX, CuPy, numpy.
+
+        A tensor made of one shares the memory and holds the batch. It is announced as page-locked
+        if it is, and as read-only to consumers that understand that; others must not write.
+        """
+        return optree.tree_map(_for_dlpack, self.batch)
+
     def release(self) -> None:
         """Gives the memory back now. The arrays in ``batch`` are empty from then on.
 
@@ -256,6 +265,11 @@ class _Samples:
         if sample is None:
             raise StopAsyncIteration
         return sample
+
+
+def _for_dlpack(array: np.ndarray[Any, Any]) -> _core.DLPackArray:
+    pinned = isinstance(array.base, _core.Lease) and array.base.pinned
+    return _core.DLPackArray(array, pinned)
 
 
 def _at_least(name: str, number: int, least: int) -> int:

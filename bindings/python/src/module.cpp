@@ -2,6 +2,7 @@
 #define RONDO_IMPORTS_NUMPY
 #include "async_client.hpp"
 #include "client.hpp"
+#include "dlpack.hpp"
 #include "errors.hpp"
 #include "info.hpp"
 #include "lease.hpp"
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_core, module) {
     add_errors(module);
     add_tree(module);
     add_lease(module);
+    add_dlpack(module);
     add_info(module);
     add_loop(module);
     add_operation(module);

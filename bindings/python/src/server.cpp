@@ -62,7 +62,8 @@ std::uint16_t BaseServer::listen(const std::string& address, std::uint16_t port)
 
 py::object BaseServer::to_python(Batch batch, bool writable) const {
     const SampleInfo info = batch.info();
-    const py::object lease = py::cast(std::make_unique<Lease>(std::move(batch)));
+    const py::object lease =
+        py::cast(std::make_unique<Lease>(std::move(batch), server().options().pin_host_memory));
     py::object arrays = tree_->of_batch(lease.cast<Lease&>().batch(), lease, writable);
     // The constructor of a named tuple is Python code; that of its base does the same.
     const py::tuple fields = py::make_tuple(std::move(arrays), info);
