@@ -16,7 +16,7 @@ struct Remains {
     virtual ~Remains() = default;
 };
 
-/// At once if this thread holds the GIL, else by the main thread soon. Never inside a wait.
+/// At once if this thread holds the GIL, else by the main thread, when it next takes the GIL.
 void bury(std::unique_ptr<Remains> remains) noexcept;
 
 }  // namespace detail

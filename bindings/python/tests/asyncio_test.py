@@ -4,6 +4,7 @@
 import asyncio
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -272,8 +273,8 @@ def test_a_loop_may_close_with_calls_pending(make_server, example):
     tasks.clear()
     del loop, task
     gc.collect()
-    while gone() is not None:  # once the background thread has heard of it
-        pass
+    while gone() is not None:  # once the background thread has heard of it, and we let go of the GIL
+        time.sleep(0)
     # Nobody stands in the way of those who are left.
     fill(server, example, 9, 1)
     assert server.sample(timeout=10).batch["reward"][0] == 9
