@@ -203,6 +203,18 @@ public:
                                    options.deadline, std::forward<CompletionToken>(token));
     }
 
+    /// Completes when: `try_sample` may have something to say, a batch, the end, or that the next
+    /// batch is leased where `options` make that an error (true); or the deadline passed or the
+    /// wait was cancelled (false). Nothing is taken: try, and wait again if somebody was faster.
+    /// For callers that can lose what a handler is given, such as a task that is cancelled
+    /// meanwhile. Signature: void(bool). Cancellation: any type; leaves nothing behind.
+    template <typename CompletionToken>
+    auto async_wait_for_batch(CompletionToken&& token, SampleOptions options = {}) {
+        return detail::async_retry(batches(options, false),
+                                   detail::BatchAttempt{core(), rule_of(options, false)},
+                                   options.deadline, std::forward<CompletionToken>(token));
+    }
+
     /// As `sample`; the calling thread waits. By default fails with `next_leased` if the next batch
     /// needs a buffer that this thread leased: it would wait for itself. A thread that hands its
     /// batches to others to release asks for `WhenNextLeased::wait`.

@@ -83,6 +83,11 @@ SampleAttempt::Result SampleAttempt::give_up(WaitEnd end) const {
                                                                 : SampleError::Code::cancelled}};
 }
 
+std::optional<bool> BatchAttempt::operator()() const noexcept {
+    if (refused_to_child(*core) || !core->store().must_wait(rule)) return true;
+    return std::nullopt;
+}
+
 namespace {
 
 // The coroutine form of an operation. Tries first, so that an operation that need not wait costs no

@@ -165,6 +165,16 @@ bool Store::refuses_locked(LeasedNext rule) const noexcept {
     return false;
 }
 
+bool Store::must_wait(LeasedNext rule) const noexcept {
+    const std::lock_guard lock{mutex_};
+    return must_wait_locked(rule);
+}
+
+bool Store::must_wait_locked(LeasedNext rule) const noexcept {
+    const std::uint64_t cursor = write_cursor_.load(std::memory_order_relaxed);
+    return !ended_at(cursor) && samples_in(read_batch_, cursor) == 0 && !refuses_locked(rule);
+}
+
 // Not "is every buffer leased": a consumer that keeps one batch while it, or another, takes and
 // releases those behind it comes round to its own buffer while the others are free.
 Holder Store::next_holder() const noexcept {
@@ -319,9 +329,7 @@ void Store::Room::pass_on_one() noexcept {
 
 bool Store::Batches::enqueue(Waiter& waiter, Place place) noexcept {
     const std::lock_guard lock{store_.mutex_};
-    const std::uint64_t cursor = store_.write_cursor_.load(std::memory_order_relaxed);
-    if (store_.ended_at(cursor) || store_.samples_in(store_.read_batch_, cursor) > 0) return false;
-    if (store_.refuses_locked(rule_)) return false;
+    if (!store_.must_wait_locked(rule_)) return false;
     store_.consumers_.link(waiter, place, rule_ != LeasedNext::wait);
     if (place == Place::back) ++store_.consumer_waits_;
     return true;

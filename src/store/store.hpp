@@ -121,6 +121,10 @@ public:
     /// wait point of the same rule sees to it then.
     [[nodiscard]] bool refuses(LeasedNext rule) const noexcept;
 
+    /// Whether such a consumer would have to wait now. May be stale at once; the wait point of the
+    /// same rule sees to it then.
+    [[nodiscard]] bool must_wait(LeasedNext rule) const noexcept;
+
     [[nodiscard]] StoreCounts counts() const noexcept;
 
     [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
@@ -199,6 +203,7 @@ private:
 
     [[nodiscard]] Holder next_holder() const noexcept;
     [[nodiscard]] bool refuses_locked(LeasedNext rule) const noexcept;
+    [[nodiscard]] bool must_wait_locked(LeasedNext rule) const noexcept;
     [[nodiscard]] StoreCounts counts_at(std::uint64_t cursor) const noexcept;
 
     void wake_producers(std::unique_lock<std::mutex> lock,

@@ -410,3 +410,48 @@ TEST_CASE("Wait: a coroutine that need not wait is not suspended") {
     CHECK(hand.poll_one() == 1);
     CHECK(done);
 }
+
+TEST_CASE("Server: a wait for a batch takes none, and tells the next who waits") {
+    auto server = server_of({.batch_size = 1, .num_buffers = 2});
+    asio::io_context io;
+    int told = 0;
+    const auto count = [&told](bool ready) { told += ready ? 1 : 0; };
+    server.async_wait_for_batch(asio::bind_executor(io, count));
+    server.async_wait_for_batch(asio::bind_executor(io, count));
+    io.poll();
+    CHECK(told == 0);
+    REQUIRE(*server.try_insert(sample_of(7)));
+    io.restart();
+    io.poll();
+    CHECK(told == 2);
+    const auto batch = server.try_sample();
+    REQUIRE(batch->has_value());
+    CHECK(ids_of(**batch) == numbers(7, 1));
+}
+
+TEST_CASE(
+    "Server: a wait for a batch ends at its deadline, at close and where a lease is in its way") {
+    auto server = server_of({.batch_size = 1, .num_buffers = 1});
+    asio::io_context io;
+    std::optional<bool> ready;
+    const auto keep = [&ready](bool value) { ready = value; };
+    server.async_wait_for_batch(asio::bind_executor(io, keep), {.deadline = 1ms});
+    io.run();
+    CHECK(ready == false);
+
+    REQUIRE(*server.try_insert(sample_of(1)));
+    const auto held = server.try_sample();
+    ready.reset();
+    server.async_wait_for_batch(asio::bind_executor(io, keep),
+                                {.when_next_leased = rondo::WhenNextLeased::fail});
+    io.restart();
+    io.run();
+    CHECK(ready == true);
+
+    ready.reset();
+    server.async_wait_for_batch(asio::bind_executor(io, keep));
+    server.close();
+    io.restart();
+    io.run();
+    CHECK(ready == true);
+}

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+from asyncio import Future
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 import optree
 
 from rondo.server import Sample
 
+ALL_HELD: str
 __version__: str
 
 class ConnectionClosedError(ConnectionError): ...
@@ -15,7 +18,22 @@ class Tree:
     @property
     def spec(self) -> str: ...
 
-class Lease: ...
+class Lease:
+    @property
+    def pinned(self) -> bool: ...
+
+class DLPackArray:
+    def __init__(self, array: Any, pinned: bool) -> None: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
 
 class HistSnapshot:
     @property
@@ -61,6 +79,21 @@ class SampleInfo:
     @property
     def queue_dwell(self) -> HistSnapshot: ...
 
+class LoopBridge:
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def run(self) -> None: ...
+    def close(self) -> None: ...
+
+class Operation:
+    def cancel(self) -> None: ...
+
+class Now(Enum):
+    sample: int
+    ended: int
+    held: int
+    nothing: int
+
 class BaseServer:
     def __init__(
         self,
@@ -81,6 +114,14 @@ class BaseServer:
         writable: bool = False,
         wait_for_release: bool = False,
     ) -> Sample | None: ...
+    def _try_sample(self, writable: bool) -> tuple[Now, Sample | None]: ...
+    def _wait_for_batch(
+        self,
+        bridge: LoopBridge,
+        future: Future[Any],
+        timeout: float | None,
+        wait_for_release: bool,
+    ) -> Operation: ...
     def submit(self, data: Any, *, timeout: float | None = None) -> None: ...
     def submit_batch(self, data: Any, *, timeout: float | None = None) -> None: ...
     def close(self) -> None: ...
@@ -104,5 +145,33 @@ class BaseClient:
     @property
     def spec(self) -> str: ...
 
+class BaseAsyncClient:
+    def __init__(self, host: str, port: int, tree: Tree) -> None: ...
+    def _connect(
+        self, bridge: LoopBridge, future: Future[Any], max_in_flight: int, timeout: float
+    ) -> Operation: ...
+    def _send(
+        self, bridge: LoopBridge, future: Future[Any], tree: Any, timeout: float | None
+    ) -> Operation | None: ...
+    def _send_batch(
+        self, bridge: LoopBridge, future: Future[Any], stacked: Any, timeout: float | None
+    ) -> Operation: ...
+    def _send_many(
+        self, bridge: LoopBridge, future: Future[Any], trees: Iterable[Any], timeout: float | None
+    ) -> Operation: ...
+    def _wait(
+        self, bridge: LoopBridge, future: Future[Any], timeout: float | None
+    ) -> Operation: ...
+    def _close(
+        self, bridge: LoopBridge, future: Future[Any], timeout: float | None
+    ) -> Operation: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def spec(self) -> str: ...
+
+def stop_background() -> None: ...
 def release(leaves: list[Any]) -> None: ...
 def begin_exit() -> None: ...

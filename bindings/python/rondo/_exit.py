@@ -27,6 +27,7 @@ def _close_all() -> None:
     _core.begin_exit()
     for what in list(_open):
         what._close_at_exit()
+    _core.stop_background()
 
 
 atexit.register(_close_all)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import operator
 import site
 import socket
 import sys
+import time
 from collections.abc import Generator
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,6 +18,7 @@ import numpy as np
 import optree
 
 from rondo import _core, _tree
+from rondo._aio import completed
 from rondo._core import SampleInfo
 from rondo._exit import close_at_exit
 
@@ -33,6 +36,15 @@ class Sample(NamedTuple):
 
     batch: Any
     info: SampleInfo
+
+    @property
+    def dlpack(self) -> Any:
+        """The same tree of objects for ``from_dlpack`` of torch, JAX, CuPy, numpy.
+
+        A tensor made of one shares the memory and holds the batch. It is announced as page-locked
+        if it is, and as read-only to consumers that understand that; others must not write.
+        """
+        return optree.tree_map(_for_dlpack, self.batch)
 
     def release(self) -> None:
         """Gives the memory back now. The arrays in ``batch`` are empty from then on.
@@ -162,6 +174,42 @@ class Server(_core.BaseServer):
             raise RuntimeError("transport not started; call start() first")
         return self._port
 
+    async def asample(
+        self,
+        *,
+        timeout: float | None = None,
+        writable: bool = False,
+        wait_for_release: bool = False,
+    ) -> Sample | None:
+        """``sample`` for coroutines, on the running event loop.
+
+        A batch that is ready is returned without suspending. When cancelled, no batch is lost. As it
+        cannot know who will drop them, it raises if the whole ring is held by anybody, unless
+        ``wait_for_release``.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        collected = False
+        while True:
+            # Taken here and not by the event loop, where a task may be cancelled with it in hand.
+            now, sample = self._try_sample(writable)
+            if now in (_core.Now.sample, _core.Now.ended):
+                return sample
+            if now == _core.Now.held and not wait_for_release:
+                if collected:
+                    raise RuntimeError(_core.ALL_HELD)
+                gc.collect()
+                collected = True
+                continue
+            left = None if deadline is None else deadline - time.monotonic()
+            if not await completed(
+                lambda bridge, future: self._wait_for_batch(bridge, future, left, wait_for_release)
+            ):
+                raise TimeoutError("no batch was complete before the timeout")
+
+    def __aiter__(self) -> _Samples:
+        """Batches until the server is closed and empty; keeps none itself."""
+        return _Samples(self)
+
     def dataset_iter(self, *, copy: bool = False) -> Generator[Sample, None, None]:
         """Yields samples until the server is closed and empty.
 
@@ -203,6 +251,25 @@ class Server(_core.BaseServer):
             "a rondo.Server cannot be pickled: it is memory and sockets of this process. Give actors "
             "the host and the port, and let each make a rondo.TcpClient"
         )
+
+
+class _Samples:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __aiter__(self) -> _Samples:
+        return self
+
+    async def __anext__(self) -> Sample:
+        sample = await self._server.asample()
+        if sample is None:
+            raise StopAsyncIteration
+        return sample
+
+
+def _for_dlpack(array: np.ndarray[Any, Any]) -> _core.DLPackArray:
+    pinned = isinstance(array.base, _core.Lease) and array.base.pinned
+    return _core.DLPackArray(array, pinned)
 
 
 def _at_least(name: str, number: int, least: int) -> int:

@@ -16,6 +16,20 @@ __all__ = ["ConnectionClosedError", "TcpClient"]
 _NEVER = 10 * 365 * 24 * 3600.0
 
 
+def checked_window(samples: int) -> int:
+    samples = operator.index(samples)
+    if not 1 <= samples < 2**32:
+        raise ValueError(f"max_inflight_msgs must be 1 to 2**32 - 1, got {samples}")
+    return samples
+
+
+def checked_timeout(seconds: float | None) -> float:
+    timeout = _NEVER if seconds is None else seconds
+    if not 0 < timeout < math.inf:
+        raise ValueError(f"connect_timeout must be a positive number, got {seconds}")
+    return timeout
+
+
 class TcpClient(_core.BaseClient):
     """Sends samples to a server over TCP, in order.
 
@@ -45,14 +59,9 @@ class TcpClient(_core.BaseClient):
         connect_timeout: float | None = 10.0,
     ) -> None:
         port = operator.index(port)
-        window = operator.index(max_inflight_msgs)
         if not 0 <= port <= 65535:
             raise OverflowError(f"port must be 0 to 65535, got {port}")
-        if not 1 <= window < 2**32:
-            raise ValueError(f"max_inflight_msgs must be 1 to 2**32 - 1, got {window}")
-        timeout = _NEVER if connect_timeout is None else connect_timeout
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"connect_timeout must be a positive number, got {connect_timeout}")
+        window, timeout = checked_window(max_inflight_msgs), checked_timeout(connect_timeout)
         self._peer = f"{host}:{port}"
         super().__init__(host, port, _tree.describe(data_sample), window, timeout)
         close_at_exit(self)

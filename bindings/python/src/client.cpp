@@ -5,6 +5,7 @@
 #include "rows.hpp"
 #include "waits.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -76,7 +77,8 @@ void BaseClient::send_many(const py::iterable& trees, std::optional<double> time
 }
 
 void BaseClient::send_copies(const py::iterable& trees, Deadline deadline) {
-    Rows rows{tree_->spec(), chunk_bytes};
+    const std::uint64_t payload = std::max<std::uint64_t>(tree_->spec().payload_bytes(), 1);
+    Rows rows{tree_->spec(), std::clamp<std::uint64_t>(chunk_bytes / payload, 1, 16'384)};
     for (const py::handle tree : trees) {
         rows.add(tree_->take(py::reinterpret_borrow<py::object>(tree)).bytes());
         if (!rows.full()) continue;

@@ -56,6 +56,7 @@ std::string Lease::repr() const {
 void add_lease(py::module_& module) {
     py::class_<Lease>(module, "Lease",
                       "Holds one batch of the ring; the end of its arrays' base chain.")
+        .def_property_readonly("pinned", &Lease::is_pinned)
         .def("__repr__", &Lease::repr);
     module.def("release", &release, py::arg("leaves"));
 }

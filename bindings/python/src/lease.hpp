@@ -6,6 +6,7 @@
 #include <rondo/batch.hpp>
 
 #include <string>
+#include <utility>
 
 namespace rondo::python {
 
@@ -17,13 +18,17 @@ namespace rondo::python {
 /// memory stays readable and is never given back.
 class Lease {
 public:
-    explicit Lease(Batch batch) : batch_{std::move(batch)} {}
+    Lease(Batch batch, bool pinned) : batch_{std::move(batch)}, pinned_{pinned} {}
 
     [[nodiscard]] Batch& batch() const { return batch_.get("batch"); }
     [[nodiscard]] std::string repr() const;
 
+    /// Whether the memory is page-locked by CUDA.
+    [[nodiscard]] bool is_pinned() const noexcept { return pinned_; }
+
 private:
     OfProcess<Batch> batch_;
+    bool pinned_;
 };
 
 /// Gives a batch's buffer back at once; `leaves` are those of its tree. From then on the arrays of

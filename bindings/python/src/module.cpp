@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #define RONDO_IMPORTS_NUMPY
+#include "async_client.hpp"
 #include "client.hpp"
+#include "dlpack.hpp"
 #include "errors.hpp"
 #include "info.hpp"
 #include "lease.hpp"
+#include "loop.hpp"
+#include "operation.hpp"
 #include "process.hpp"
 #include "server.hpp"
 #include "tree.hpp"
@@ -21,7 +25,11 @@ PYBIND11_MODULE(_core, module) {
     add_errors(module);
     add_tree(module);
     add_lease(module);
+    add_dlpack(module);
     add_info(module);
+    add_loop(module);
+    add_operation(module);
     add_server(module);
     add_client(module);
+    add_async_client(module);
 }

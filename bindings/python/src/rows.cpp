@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace rondo::python {
@@ -15,9 +14,7 @@ std::vector<ArrayBytes> rows_from(std::span<const ArrayBytes> stacked, const Sam
     return rest;
 }
 
-Rows::Rows(const SampleSpec& spec, std::uint64_t bytes)
-    : capacity_{std::clamp<std::uint64_t>(bytes / std::max<std::uint64_t>(spec.payload_bytes(), 1),
-                                          1, 16'384)} {
+Rows::Rows(const SampleSpec& spec, std::size_t capacity) : capacity_{capacity} {
     for (std::size_t i = 0; i < spec.size(); ++i) {
         columns_.emplace_back(capacity_ * spec.array_bytes(i));
     }

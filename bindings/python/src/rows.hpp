@@ -5,7 +5,6 @@
 #include <rondo/spec.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,8 +17,8 @@ namespace rondo::python {
 /// Copies of single samples, stacked as the library takes many.
 class Rows {
 public:
-    /// `bytes` is about as much as it takes until it is full; at least one sample.
-    Rows(const SampleSpec& spec, std::uint64_t bytes);
+    /// Takes up to `capacity` samples. Precondition: capacity > 0.
+    Rows(const SampleSpec& spec, std::size_t capacity);
 
     [[nodiscard]] bool full() const noexcept { return count_ == capacity_; }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }

@@ -34,13 +34,12 @@ void collect_garbage() {
     py::module_::import("gc").attr("collect")();
 }
 
-[[noreturn]] void raise_all_held() {
-    raise(PyExc_RuntimeError,
-          "no batch can come: the buffer that the next one needs is held by the batch that this "
-          "thread took num_buffers batches ago. Drop that batch with every view of its arrays (or "
-          "release() it), copy what you want to keep, or raise num_buffers; if another thread will "
-          "drop it, call sample(wait_for_release=True)");
-}
+constexpr const char* all_held =
+    "no batch can come: the buffer that the next one needs is held by the batch that was taken "
+    "num_buffers batches ago. Drop that batch with every view of its arrays (or release() it), "
+    "copy "
+    "what you want to keep, or raise num_buffers; if somebody else will drop it, pass "
+    "wait_for_release=True";
 
 }  // namespace
 
@@ -63,7 +62,8 @@ std::uint16_t BaseServer::listen(const std::string& address, std::uint16_t port)
 
 py::object BaseServer::to_python(Batch batch, bool writable) const {
     const SampleInfo info = batch.info();
-    const py::object lease = py::cast(std::make_unique<Lease>(std::move(batch)));
+    const py::object lease =
+        py::cast(std::make_unique<Lease>(std::move(batch), server().options().pin_host_memory));
     py::object arrays = tree_->of_batch(lease.cast<Lease&>().batch(), lease, writable);
     // The constructor of a named tuple is Python code; that of its base does the same.
     const py::tuple fields = py::make_tuple(std::move(arrays), info);
@@ -91,15 +91,39 @@ py::object BaseServer::wait_for_sample(Deadline deadline, bool writable, WhenHel
         const SampleError::Code code = batch.error().code;
         if (code == SampleError::Code::closed) return py::none();
         const bool refused = code == SampleError::Code::next_leased;
-        if (refused && collected) raise_all_held();
-        // Garbage of another thread holds us up just as well, but there it is no error.
-        const bool suspicious = turns.first_turn_ended() && server.metrics().live_leases > 0;
-        if (!collected && (refused || suspicious)) {
+        if (refused && collected) raise(PyExc_RuntimeError, all_held);
+        // The garbage of others, batches or waits of a loop that is gone, holds us up just as well.
+        const bool waited_long = turns.first_turn_ended();
+        if (!collected && (refused || waited_long)) {
             collect_garbage();
             collected = true;
         }
         if (!refused && !turns.go_on()) raise(batch.error());
     }
+}
+
+std::pair<BaseServer::Now, py::object> BaseServer::try_sample(bool writable) {
+    auto batch = server().blocking_sample(
+        {.deadline = Deadline::Clock::now(), .when_next_leased = WhenNextLeased::fail});
+    if (batch) return {Now::sample, to_python(std::move(*batch), writable)};
+    switch (batch.error().code) {
+        case SampleError::Code::closed:
+            return {Now::ended, py::none()};
+        case SampleError::Code::next_leased:
+            return {Now::held, py::none()};
+        default:
+            return {Now::nothing, py::none()};
+    }
+}
+
+Operation BaseServer::wait_for_batch(const LoopBridge& bridge, const py::object& future,
+                                     std::optional<double> timeout, WhenHeld held) {
+    const Operation operation{future, Operation::Place::loop};
+    const auto rule = held == WhenHeld::wait ? WhenNextLeased::wait : WhenNextLeased::fail;
+    server().async_wait_for_batch(
+        operation.handler<bool>(bridge, [](bool ready) -> py::object { return py::bool_(ready); }),
+        {.deadline = deadline_of(timeout), .when_next_leased = rule});
+    return operation;
 }
 
 void BaseServer::submit(const py::object& tree, std::optional<double> timeout) {
@@ -145,6 +169,12 @@ py::dict BaseServer::metrics() const {
 
 void add_server(py::module_& module) {
     using Timeout = std::optional<double>;
+    module.attr("ALL_HELD") = all_held;
+    py::enum_<BaseServer::Now>(module, "Now", "What sample() would do now.")
+        .value("sample", BaseServer::Now::sample)
+        .value("ended", BaseServer::Now::ended)
+        .value("held", BaseServer::Now::held)
+        .value("nothing", BaseServer::Now::nothing);
     py::class_<BaseServer>(module, "BaseServer", "What rondo.Server is built on.")
         .def(py::init([](std::shared_ptr<Tree> tree, py::object sample_type,
                          std::uint64_t batch_size, std::uint64_t num_buffers, bool pin_host_memory,
@@ -166,6 +196,15 @@ void add_server(py::module_& module) {
             },
             py::kw_only(), py::arg("timeout") = py::none(), py::arg("writable") = false,
             py::arg("wait_for_release") = false)
+        .def("_try_sample", &BaseServer::try_sample, py::arg("writable"))
+        .def(
+            "_wait_for_batch",
+            [](BaseServer& server, const LoopBridge& bridge, const py::object& future,
+               Timeout timeout, bool wait_for_release) {
+                return server.wait_for_batch(bridge, future, timeout,
+                                             wait_for_release ? WhenHeld::wait : WhenHeld::raise);
+            },
+            py::arg("bridge"), py::arg("future"), py::arg("timeout"), py::arg("wait_for_release"))
         .def("submit", &BaseServer::submit, py::arg("data"), py::kw_only(),
              py::arg("timeout") = py::none())
         .def("submit_batch", &BaseServer::submit_batch, py::arg("data"), py::kw_only(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "loop.hpp"
+#include "operation.hpp"
 #include "process.hpp"
 #include "python.hpp"
 #include "tree.hpp"
@@ -11,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rondo::python {
@@ -46,6 +49,19 @@ public:
 
     /// The next batch, or None once the server is closed and empty.
     [[nodiscard]] py::object sample(std::optional<double> timeout, bool writable, WhenHeld held);
+
+    /// What `sample` would do now, without waiting.
+    enum class Now : std::uint8_t {
+        sample,
+        ended,    ///< closed and empty
+        held,     ///< the next batch needs a buffer that somebody holds
+        nothing,  ///< not yet
+    };
+    [[nodiscard]] std::pair<Now, py::object> try_sample(bool writable);
+
+    /// Its future gets True when `try_sample` may have something to say, False at the deadline.
+    [[nodiscard]] Operation wait_for_batch(const LoopBridge& bridge, const py::object& future,
+                                           std::optional<double> timeout, WhenHeld held);
 
     void submit(const py::object& tree, std::optional<double> timeout);
     void submit_batch(const py::object& stacked, std::optional<double> timeout);

@@ -55,5 +55,17 @@ struct SampleAttempt {
     Result give_up(WaitEnd end) const;
 };
 
+/// Looks whether `sample` would have to wait.
+struct BatchAttempt {
+    using Result = bool;
+    static constexpr bool only_looks = true;
+
+    std::shared_ptr<ServerCore> core;
+    LeasedNext rule;
+
+    std::optional<bool> operator()() const noexcept;
+    bool give_up(WaitEnd /*end*/) const noexcept { return false; }
+};
+
 }  // namespace detail
 }  // namespace rondo
