@@ -22,7 +22,6 @@ import programs
 import report
 import run
 import spec_text
-import variants
 from results import Spread
 
 ACTORS = 4

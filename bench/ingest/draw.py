@@ -9,7 +9,6 @@ import sys
 from typing import NamedTuple
 
 import report
-import variants
 from results import Results, Spread
 
 COLOURS = {"rondo": "#0b6e4f", "id-echo": "#c8553d", "rondo to id-echo": "#e8a33d",

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+ANSWER_SECONDS = 10  # a program that takes longer for a line hangs
 
 
 class Hung(Exception):
@@ -63,7 +64,7 @@ class Program:
         return json.loads(self.hear(timeout))
 
 
-def measure(server_command, load_command, cores, times, answer_timeout=10):
+def measure(server_command, load_command, cores, times):
     """Starts a server and, once it says its port, a load; waits until all are connected; then reads
     the server's counters at the begin and the end of a window in the steady state.
 
@@ -73,14 +74,14 @@ def measure(server_command, load_command, cores, times, answer_timeout=10):
     warm_up, window = times
     server_cores, load_cores = cores
     with Program(server_command, server_cores) as server:
-        port = json.loads(server.hear(answer_timeout))["port"]
+        port = json.loads(server.hear(ANSWER_SECONDS))["port"]
         with Program(load_command + ["--port", port], load_cores) as load:
-            load.hear(answer_timeout)
+            load.hear(ANSWER_SECONDS)
             load.say("go")
             time.sleep(warm_up)
-            begin = server.reading(answer_timeout)
+            begin = server.reading(ANSWER_SECONDS)
             time.sleep(window)
-            end = server.reading(answer_timeout)
+            end = server.reading(ANSWER_SECONDS)
             if load.process.poll() is not None:
                 raise load.hung()
     samples = end["samples"] - begin["samples"]
