@@ -226,7 +226,11 @@ class Server(_core.BaseServer):
             yield samples.pop()  # type: ignore[misc]  # not None
 
     def reset_histograms(self) -> None:
-        """Empties the histograms of later ``SampleInfo``s; counters and gauges stay."""
+        """Empties the histograms of later ``SampleInfo``s; counters and gauges stay.
+
+        Only a package built with ``-Ccmake.define.RONDO_DETAILED_METRICS=ON`` has any to empty.
+        """
+        self._reset_histograms()
 
     def _need_transport(self) -> TcpTransport:
         if self._transport is None:

@@ -9,19 +9,6 @@
 namespace rondo::python {
 namespace {
 
-/// A summary of durations, in id-echo's form. Empty while nothing is measured.
-struct HistSnapshot {
-    std::uint64_t count = 0;
-    std::uint64_t min_ns = 0;
-    std::uint64_t max_ns = 0;
-    double mean_ns = 0;
-    std::uint64_t p50_ns = 0;
-    std::uint64_t p90_ns = 0;
-    std::uint64_t p99_ns = 0;
-};
-
-// The tables: a field that the library learns is one more line, and one of `unmeasured` less.
-
 struct Number {
     const char* name;
     std::uint64_t SampleInfo::*field;
@@ -30,13 +17,18 @@ constexpr std::array numbers{
     Number{"store_size", &SampleInfo::store_size},
     Number{"active_connections", &SampleInfo::active_connections},
     Number{"queue_depth_sum", &SampleInfo::queue_depth_sum},
+    Number{"queue_depth_max", &SampleInfo::queue_depth_max},
     Number{"push_blocked_count", &SampleInfo::push_blocked_count},
     Number{"samples_inserted_total", &SampleInfo::samples_inserted_total},
     Number{"notify_count", &SampleInfo::notify_count},
+    Number{"cas_success_total", &SampleInfo::cas_success_total},
+    Number{"cas_failure_total", &SampleInfo::cas_failure_total},
+    Number{"reservation_retries_total", &SampleInfo::reservation_retries_total},
 };
-constexpr std::array unmeasured_numbers{"queue_depth_max", "cas_success_total", "cas_failure_total",
-                                        "reservation_retries_total"};
-constexpr std::array unmeasured_histograms{"drain_round", "memcpy", "queue_dwell"};
+
+double seconds(std::chrono::nanoseconds duration) {
+    return std::chrono::duration<double>{duration}.count();
+}
 
 std::string repr(const SampleInfo& info) {
     std::string text = "SampleInfo(";
@@ -72,19 +64,15 @@ void add_info(py::module_& module) {
     py::class_<SampleInfo> info{module, "SampleInfo",
                                 "The server's numbers at the moment a batch was taken."};
     for (const Number& number : numbers) info.def_readonly(number.name, number.field);
-    for (const char* const name : unmeasured_numbers) {
-        info.def_property_readonly(name, [](const SampleInfo&) { return 0; });
-    }
-    for (const char* const name : unmeasured_histograms) {
-        info.def_property_readonly(name, [](const SampleInfo&) { return HistSnapshot{}; });
-    }
-    info.def("__repr__", [](const SampleInfo& of) { return repr(of); });
+    info.def_readonly("drain_round", &SampleInfo::drain_round)
+        .def_readonly("memcpy", &SampleInfo::memcpy)
+        .def_readonly("queue_dwell", &SampleInfo::queue_dwell)
+        .def_property_readonly("batch_age_seconds",
+                               [](const SampleInfo& of) { return seconds(of.batch_age); })
+        .def("__repr__", [](const SampleInfo& of) { return repr(of); });
 }
 
 py::dict dict_of(const Metrics& metrics) {
-    const auto seconds = [](std::chrono::nanoseconds duration) {
-        return std::chrono::duration<double>{duration}.count();
-    };
     py::dict dict;
     dict["samples_inserted_total"] = metrics.samples_inserted_total;
     dict["samples_ready"] = metrics.samples_ready;
@@ -92,6 +80,7 @@ py::dict dict_of(const Metrics& metrics) {
     dict["batches_released_total"] = metrics.batches_released_total;
     dict["live_leases"] = metrics.live_leases;
     dict["oldest_sample_age_seconds"] = seconds(metrics.oldest_sample_age);
+    dict["last_batch_age_seconds"] = seconds(metrics.last_batch_age);
     dict["samples_dropped_at_close"] = metrics.samples_dropped_at_close;
     dict["producer_waits_total"] = metrics.producer_waits_total;
     dict["consumer_waits_total"] = metrics.consumer_waits_total;
@@ -106,6 +95,9 @@ py::dict dict_of(const Metrics& metrics) {
     dict["samples_received_total"] = metrics.samples_received_total;
     dict["truncated_samples_total"] = metrics.truncated_samples_total;
     dict["side_buffer_bytes"] = metrics.side_buffer_bytes;
+    dict["cas_success_total"] = metrics.detailed.cas_success_total;
+    dict["cas_failure_total"] = metrics.detailed.cas_failure_total;
+    dict["reservation_retries_total"] = metrics.detailed.reservation_retries_total;
     return dict;
 }
 

@@ -167,6 +167,10 @@ py::dict BaseServer::metrics() const {
     return dict_of(server().metrics());
 }
 
+void BaseServer::reset_histograms() {
+    server().reset_histograms();
+}
+
 void add_server(py::module_& module) {
     using Timeout = std::optional<double>;
     module.attr("ALL_HELD") = all_held;
@@ -211,6 +215,7 @@ void add_server(py::module_& module) {
              py::arg("timeout") = py::none())
         .def("close", &BaseServer::close)
         .def("metrics", &BaseServer::metrics)
+        .def("_reset_histograms", &BaseServer::reset_histograms)
         .def_property_readonly("spec", &BaseServer::spec);
 }
 

@@ -68,6 +68,7 @@ public:
 
     void close();
     [[nodiscard]] py::dict metrics() const;
+    void reset_histograms();
     [[nodiscard]] std::string spec() const { return tree_->spec().text(); }
 
 private:

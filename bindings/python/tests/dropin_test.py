@@ -114,6 +114,9 @@ def test_every_field_of_id_echo_is_there(example):
         assert isinstance(histogram, rondo.HistSnapshot)
         for field in "count min_ns max_ns mean_ns p50_ns p90_ns p99_ns".split():
             assert getattr(histogram, field) >= 0
+    assert (info.store_size, info.samples_inserted_total) == (1, 1)
+    assert info.batch_age_seconds > 0
+    assert server.metrics()["last_batch_age_seconds"] == info.batch_age_seconds
 
 
 def test_without_a_transport_samples_are_submitted(example):
