@@ -10,6 +10,8 @@ The language tag of a fenced block says what is done with it:
                   tests/docs/preamble.hpp are in scope. Fragments are built, but not run.
   ```sh ```bash   Run with `set -euo pipefail` in a clean copy of the tree in which
                   build/release/bin holds the programs of the build.
+  ```python       A program, run by the interpreter into which scripts/python installed the package;
+                  `make test` does that behind the tests of the package.
   ```text         Not code: output, a wire format, a picture.
 
 No tag, or any other, is an error. A comment on the line before the block directs it:
@@ -27,6 +29,7 @@ No tag, or any other, is an error. A comment on the line before the block direct
 Commands:
   check ROOT                    report every mistake; exit code 1 if there is one
   generate ROOT OUT             write the sources, and OUT/blocks.cmake, which lists them
+  python ROOT                   run every Python program with this interpreter
   run ROOT SCRIPT [BIN]         run a generated shell script in a clean copy of ROOT
 """
 
@@ -42,10 +45,11 @@ import subprocess
 import sys
 import tempfile
 
-LANGUAGES = {"cpp": "cpp", "sh": "sh", "bash": "sh", "text": "text"}
+LANGUAGES = {"cpp": "cpp", "sh": "sh", "bash": "sh", "python": "python", "text": "text"}
 DIRECTIVES = {
     "cpp": {"run", "compile", "declarations", "wrong", "continue"},
     "sh": {"ci", "continue"},
+    "python": {"continue"},
     "text": set(),
 }
 TAKES_WORDS = {"wrong": "why", "ci": "stage"}
@@ -169,7 +173,7 @@ def parse(path: str, text: str) -> tuple[list[Block], list[str]]:
         used, directive = directive, None
         tag = opening["info"].split()[0] if opening["info"] else ""
         if tag not in LANGUAGES:
-            error(number, f"'{tag}' is no tested language: cpp, sh, bash or text expected")
+            error(number, f"'{tag}' is no tested language: cpp, sh, bash, python or text expected")
             continue
         block = Block(path, number, LANGUAGES[tag], "".join(body))
         if used:
@@ -406,12 +410,28 @@ def run_script(root: pathlib.Path, script: pathlib.Path, binaries: pathlib.Path 
                 pass
 
 
+def run_python(root: pathlib.Path) -> list[str]:
+    """Runs each program by itself, with an error for each that fails."""
+    units, errors = collect(root)
+    for unit in (u for u in units if u.first.language == "python"):
+        # Blank lines before it, so that a traceback has the line of the document.
+        code = "\n" * unit.first.line + unit.text
+        with tempfile.TemporaryDirectory(prefix="rondo-docs-") as scratch:
+            program = pathlib.Path(scratch) / "program.py"
+            program.write_text(code, encoding="utf-8")
+            if subprocess.run([sys.executable, program.name], cwd=scratch, check=False).returncode:
+                errors.append(f"{unit.first.path}:{unit.first.line}: the program failed")
+    return errors
+
+
 def main(arguments: list[str]) -> int:
     match arguments:
         case ["check", root]:
             errors = collect(pathlib.Path(root))[1]
         case ["generate", root, out]:
             errors = generate(pathlib.Path(root), pathlib.Path(out))
+        case ["python", root]:
+            errors = run_python(pathlib.Path(root))
         case ["run", root, script, *binaries] if len(binaries) <= 1:
             found = pathlib.Path(binaries[0]) if binaries else None
             return run_script(pathlib.Path(root), pathlib.Path(script), found)

@@ -64,7 +64,7 @@ class Parsing(unittest.TestCase):
         self.assertEqual(parse("```bash\ntrue\n```\n")[0][0].language, "sh")
 
     def test_every_other_tag_is_an_error(self):
-        for tag in ("", "c++", "python", "json"):
+        for tag in ("", "c++", "py", "json"):
             with self.subTest(tag=tag):
                 blocks, errors = parse(f"```{tag}\nx\n```\n")
                 self.assertEqual(blocks, [])
@@ -244,6 +244,17 @@ class Shell(unittest.TestCase):
         with Tree("```sh\nfalse\ntrue\n```\n") as tree:
             tree.generate()
             self.assertEqual(tree.run("README_L1.sh"), 1)
+
+
+class Python(unittest.TestCase):
+    def test_each_program_runs_and_a_failing_one_is_named(self):
+        good = "```python\nx = 1\n```\n\n<!-- test: continue -->\n```python\nassert x == 1\n```\n"
+        with Tree(good) as tree:
+            self.assertEqual(docs_blocks.run_python(tree.root), [])
+        with Tree(good + "\n```python\nraise SystemExit(1)\n```\n") as tree:
+            self.assertEqual(
+                docs_blocks.run_python(tree.root), ["README.md:10: the program failed"]
+            )
 
 
 if __name__ == "__main__":

@@ -94,10 +94,10 @@ Operation BaseAsyncClient::connect(const LoopBridge& bridge, const py::object& f
                    port_,
                    tree_->spec(),
                    {.max_in_flight = max_in_flight, .connect_timeout = patience}});
-    const Operation operation{future, Operation::Place::background};
+    const Operation operation{bridge, future, Operation::Place::background};
     // The client outlives the call: whoever awaits it holds it.
     auto handler = operation.handler<std::exception_ptr>(
-        bridge, [this, connection](std::exception_ptr /*none: it only waits*/) -> py::object {
+        [this, connection](std::exception_ptr /*none: it only waits*/) -> py::object {
             if (connection->error) raise(*connection->error);
             client_.get("AsyncTcpClient") = std::move(connection->client);
             return py::none();
@@ -147,10 +147,10 @@ Operation BaseAsyncClient::send_many(const LoopBridge& bridge, const py::object&
 
 Operation BaseAsyncClient::start_sending(const LoopBridge& bridge, const py::object& future,
                                          Sending sending) {
-    const Operation operation{future, Operation::Place::background};
+    const Operation operation{bridge, future, Operation::Place::background};
     auto shared = std::make_shared<Sending>(std::move(sending));
     auto handler = operation.handler<std::exception_ptr>(
-        bridge, [name = name_, shared](std::exception_ptr /*none: it only waits*/) -> py::object {
+        [name = name_, shared](std::exception_ptr /*none: it only waits*/) -> py::object {
             if (!shared->result) raise(shared->result.error(), name);
             return py::none();
         });
@@ -160,10 +160,10 @@ Operation BaseAsyncClient::start_sending(const LoopBridge& bridge, const py::obj
 
 Operation BaseAsyncClient::wait(const LoopBridge& bridge, const py::object& future,
                                 std::optional<double> timeout) {
-    const Operation operation{future, Operation::Place::background};
+    const Operation operation{bridge, future, Operation::Place::background};
     const auto result = std::make_shared<Sent>();
     auto handler = operation.handler<std::exception_ptr>(
-        bridge, [name = name_, result](std::exception_ptr /*none: it only waits*/) -> py::object {
+        [name = name_, result](std::exception_ptr /*none: it only waits*/) -> py::object {
             if (!*result) raise(result->error(), name);
             return py::none();
         });
@@ -174,10 +174,10 @@ Operation BaseAsyncClient::wait(const LoopBridge& bridge, const py::object& futu
 
 Operation BaseAsyncClient::close(const LoopBridge& bridge, const py::object& future,
                                  std::optional<double> timeout) {
-    const Operation operation{future, Operation::Place::background};
+    const Operation operation{bridge, future, Operation::Place::background};
     const auto unacknowledged = std::make_shared<std::uint64_t>(0);
     auto handler = operation.handler<std::exception_ptr>(
-        bridge, [unacknowledged](std::exception_ptr /*none: it only waits*/) -> py::object {
+        [unacknowledged](std::exception_ptr /*none: it only waits*/) -> py::object {
             return py::int_(*unacknowledged);
         });
     asio::co_spawn(background(), close_client(client(), deadline_of(timeout), unacknowledged),

@@ -5,6 +5,7 @@
 #include "waits.hpp"
 
 #include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
 
 #include <cerrno>
 #include <cstdint>
@@ -65,8 +66,10 @@ LoopQueue::~LoopQueue() {
 
 void LoopQueue::push(std::unique_ptr<Task> task) {
     const std::lock_guard lock{mutex_};
-    // Destroyed by the caller, that is, after unlocking.
-    if (closed_) return;
+    if (closed_) {
+        // Not here: it may pass a permit on, and whoever pushes holds locks that this needs.
+        return asio::post(background(), [unrun = std::shared_ptr<Task>{std::move(task)}] {});
+    }
     tasks_.push_back(std::move(task));
     if (tasks_.size() == 1) {
         const std::uint64_t one = 1;
@@ -88,6 +91,11 @@ void LoopQueue::close() {
     closed_ = true;
     const auto unrun = std::exchange(tasks_, {});
     lock.unlock();  // before they are destroyed, which may push others
+}
+
+bool LoopQueue::was_closed() {
+    const std::lock_guard lock{mutex_};
+    return closed_;
 }
 
 void add_loop(py::module_& module) {

@@ -41,7 +41,7 @@ public:
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
 
-    /// Runs the task soon; if the queue was closed, destroys it unrun at once.
+    /// Runs the task soon; if the queue was closed, destroys it unrun, on another thread.
     void push(std::unique_ptr<Task> task);
 
     /// On the loop's thread, with the GIL held: runs what is there.
@@ -50,6 +50,7 @@ public:
     /// The loop will never run again: destroys what is left, now and later, unrun. Permits that
     /// such tasks carry go to others.
     void close();
+    [[nodiscard]] bool was_closed();
 
 private:
     std::mutex mutex_;
@@ -100,7 +101,7 @@ public:
     [[nodiscard]] int fileno() const noexcept { return queue_->fd(); }
     void run() const { queue_->run(); }
     void close() const { queue_->close(); }
-    [[nodiscard]] LoopExecutor executor() const { return LoopExecutor{queue_}; }
+    [[nodiscard]] const std::shared_ptr<LoopQueue>& queue() const noexcept { return queue_; }
 
 private:
     std::shared_ptr<LoopQueue> queue_;

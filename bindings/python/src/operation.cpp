@@ -5,10 +5,10 @@ namespace rondo::python {
 
 void Operation::cancel() const {
     const auto emit = [signal = signal_] { signal->emit(asio::cancellation_type::terminal); };
-    if (place_ == Place::loop) {
-        emit();
-    } else {
+    if (place_ == Place::background) {
         asio::post(background(), emit);
+    } else if (!queue_->was_closed()) {
+        emit();
     }
 }
 

@@ -118,10 +118,10 @@ std::pair<BaseServer::Now, py::object> BaseServer::try_sample(bool writable) {
 
 Operation BaseServer::wait_for_batch(const LoopBridge& bridge, const py::object& future,
                                      std::optional<double> timeout, WhenHeld held) {
-    const Operation operation{future, Operation::Place::loop};
+    const Operation operation{bridge, future, Operation::Place::loop};
     const auto rule = held == WhenHeld::wait ? WhenNextLeased::wait : WhenNextLeased::fail;
     server().async_wait_for_batch(
-        operation.handler<bool>(bridge, [](bool ready) -> py::object { return py::bool_(ready); }),
+        operation.handler<bool>([](bool ready) -> py::object { return py::bool_(ready); }),
         {.deadline = deadline_of(timeout), .when_next_leased = rule});
     return operation;
 }
