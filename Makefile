@@ -49,7 +49,7 @@ demo: build ## build, then actors and a learner at work
 	@build/release/bin/rondo demo
 
 .PHONY: bench bench-quick
-bench: bench-build ## ingestion beside id-echo and the machine's limit; 25 min; draws docs/benchmarks
+bench: bench-build ## ingestion beside id-echo and the machine's limit; 20 min; draws docs/benchmarks
 	@python3 -B bench/ingest/run.py full --out docs/benchmarks/ingest.json
 	@python3 -B bench/ingest/draw.py docs/benchmarks/ingest.json docs/benchmarks
 bench-quick: bench-build ## the same with 8 connections, 4 sizes and 3 runs; 3 min

@@ -23,15 +23,18 @@ class Results:
 
     def values(self, metric, size, connections, variant, kind="throughput"):
         """Round -> value; empty for what was not run. `metric` may be `ages.p50_ns`. "raw" is the
-        better of the two ways to receive."""
+        faster of the two ways to receive."""
         if variant == "raw":
-            ways = [self.values(metric, size, connections, f"raw {call}", kind)
-                    for call in ("recv", "readv")]
-            return max((way for way in ways if way), default={},
-                       key=lambda way: statistics.median(way.values()))
+            variant = self._faster(size, connections, ("raw recv", "raw readv"))
         row = self.rows.get((kind, size, connections, variant), {"runs": []})
         return {run["round"]: value for run in row["runs"]
                 if (value := look_up(run, metric)) is not None}
+
+    def _faster(self, size, connections, names):
+        def rate(name):
+            rates = self.values("samples_per_second", size, connections, name).values()
+            return statistics.median(rates) if rates else 0
+        return max(names, key=rate)
 
     def spread(self, *cell, **kind):
         values = self.values(*cell, **kind).values()
