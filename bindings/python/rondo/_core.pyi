@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from asyncio import Future
 from collections.abc import Iterable
-from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import optree
 
@@ -88,11 +87,11 @@ class LoopBridge:
 class Operation:
     def cancel(self) -> None: ...
 
-class Now(Enum):
-    sample: int
-    ended: int
-    held: int
-    nothing: int
+class Now:
+    sample: ClassVar[Now]
+    ended: ClassVar[Now]
+    held: ClassVar[Now]
+    nothing: ClassVar[Now]
 
 class BaseServer:
     def __init__(

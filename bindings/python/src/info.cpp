@@ -25,14 +25,19 @@ struct HistSnapshot {
 struct Number {
     const char* name;
     std::uint64_t SampleInfo::*field;
+    const char* meaning;
 };
 constexpr std::array numbers{
-    Number{"store_size", &SampleInfo::store_size},
-    Number{"active_connections", &SampleInfo::active_connections},
-    Number{"queue_depth_sum", &SampleInfo::queue_depth_sum},
-    Number{"push_blocked_count", &SampleInfo::push_blocked_count},
-    Number{"samples_inserted_total", &SampleInfo::samples_inserted_total},
-    Number{"notify_count", &SampleInfo::notify_count},
+    Number{"store_size", &SampleInfo::store_size,
+           "Samples in complete batches, this one included."},
+    Number{"active_connections", &SampleInfo::active_connections, "Clients that are connected."},
+    Number{"queue_depth_sum", &SampleInfo::queue_depth_sum,
+           "Producers that wait for room: no samples are queued."},
+    Number{"push_blocked_count", &SampleInfo::push_blocked_count,
+           "Times that the ring was full for somebody."},
+    Number{"samples_inserted_total", &SampleInfo::samples_inserted_total,
+           "Samples inserted so far."},
+    Number{"notify_count", &SampleInfo::notify_count, "Waits that were woken."},
 };
 constexpr std::array unmeasured_numbers{"queue_depth_max", "cas_success_total", "cas_failure_total",
                                         "reservation_retries_total"};
@@ -55,13 +60,13 @@ std::string repr(const HistSnapshot& snapshot) {
 
 void add_histogram(py::module_& module) {
     py::class_<HistSnapshot>(module, "HistSnapshot", "A summary of durations, in nanoseconds.")
-        .def_readonly("count", &HistSnapshot::count)
-        .def_readonly("min_ns", &HistSnapshot::min_ns)
-        .def_readonly("max_ns", &HistSnapshot::max_ns)
-        .def_readonly("mean_ns", &HistSnapshot::mean_ns)
-        .def_readonly("p50_ns", &HistSnapshot::p50_ns)
-        .def_readonly("p90_ns", &HistSnapshot::p90_ns)
-        .def_readonly("p99_ns", &HistSnapshot::p99_ns)
+        .def_readonly("count", &HistSnapshot::count, "How many were measured.")
+        .def_readonly("min_ns", &HistSnapshot::min_ns, "The shortest.")
+        .def_readonly("max_ns", &HistSnapshot::max_ns, "The longest.")
+        .def_readonly("mean_ns", &HistSnapshot::mean_ns, "Their mean.")
+        .def_readonly("p50_ns", &HistSnapshot::p50_ns, "As many percent were shorter.")
+        .def_readonly("p90_ns", &HistSnapshot::p90_ns, "As many percent were shorter.")
+        .def_readonly("p99_ns", &HistSnapshot::p99_ns, "As many percent were shorter.")
         .def("__repr__", [](const HistSnapshot& snapshot) { return repr(snapshot); });
 }
 
@@ -71,12 +76,17 @@ void add_info(py::module_& module) {
     add_histogram(module);
     py::class_<SampleInfo> info{module, "SampleInfo",
                                 "The server's numbers at the moment a batch was taken."};
-    for (const Number& number : numbers) info.def_readonly(number.name, number.field);
+    for (const Number& number : numbers) {
+        info.def_readonly(number.name, number.field, number.meaning);
+    }
     for (const char* const name : unmeasured_numbers) {
-        info.def_property_readonly(name, [](const SampleInfo&) { return 0; });
+        info.def_property_readonly(
+            name, [](const SampleInfo&) { return 0; },
+            "Always 0: nothing of the kind is there, or measured.");
     }
     for (const char* const name : unmeasured_histograms) {
-        info.def_property_readonly(name, [](const SampleInfo&) { return HistSnapshot{}; });
+        info.def_property_readonly(
+            name, [](const SampleInfo&) { return HistSnapshot{}; }, "Empty: not measured.");
     }
     info.def("__repr__", [](const SampleInfo& of) { return repr(of); });
 }
