@@ -12,7 +12,6 @@ from typing import Any
 from rondo import _core
 
 
-
 class _Bridge:
     """Brings completions to one loop, and keeps the futures of the calls that are under way.
 

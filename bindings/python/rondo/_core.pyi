@@ -13,7 +13,9 @@ __version__: str
 class ConnectionClosedError(ConnectionError): ...
 
 class Tree:
-    def __init__(self, treespec: optree.PyTreeSpec, paths: list[str], leaves: list[Any]) -> None: ...
+    def __init__(
+        self, treespec: optree.PyTreeSpec, paths: list[str], leaves: list[Any]
+    ) -> None: ...
     @property
     def spec(self) -> str: ...
 
@@ -32,7 +34,6 @@ class DLPackArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any: ...
-
 
 class HistSnapshot:
     @property

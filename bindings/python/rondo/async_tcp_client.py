@@ -15,8 +15,8 @@ from rondo.tcp_client import checked_timeout, checked_window
 class AsyncTcpClient(_core.BaseAsyncClient):
     """``TcpClient`` for coroutines: each call awaits on the running event loop.
 
-    Made by ``await AsyncTcpClient.connect(...)``. A call that is cancelled has ended, and its arrays
-    may be changed, when ``CancelledError`` is raised; a sample is sent whole or not at all.
+    Made by ``await AsyncTcpClient.connect(...)``. A call that is cancelled has ended, and its
+    arrays may be changed, when ``CancelledError`` is raised; a sample is sent whole or not at all.
     Thread-safe; any event loop may use it. Not to be used in a forked child.
     """
 
@@ -37,9 +37,7 @@ class AsyncTcpClient(_core.BaseAsyncClient):
         window, timeout = checked_window(max_inflight_msgs), checked_timeout(connect_timeout)
         client = cls(host, port, _tree.describe(data_sample))
         client._peer = f"{host}:{port}"
-        await completed(
-            lambda bridge, future: client._connect(bridge, future, window, timeout)
-        )
+        await completed(lambda bridge, future: client._connect(bridge, future, window, timeout))
         return client
 
     _peer: str = "nobody yet"
@@ -74,4 +72,6 @@ class AsyncTcpClient(_core.BaseAsyncClient):
         return f"<rondo.AsyncTcpClient to {self._peer}, {self.spec}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a rondo.AsyncTcpClient cannot be pickled: it is a connection of this process")
+        raise TypeError(
+            "a rondo.AsyncTcpClient cannot be pickled: it is a connection of this process"
+        )

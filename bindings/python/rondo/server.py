@@ -28,10 +28,10 @@ _log = logging.getLogger("rondo")
 class Sample(NamedTuple):
     """A batch, read in place, and the server's numbers when it was taken.
 
-    ``batch`` is the example's tree; each leaf is a ``numpy.ndarray`` ``[batch_size, *shape]`` in the
-    server's own memory. That memory is yours as long as anything refers to it: an array, a slice, a
-    reshape, a tensor that shares it; also after the server is gone. When the last of them goes, the
-    server may fill it anew.
+    ``batch`` is the example's tree; each leaf is a ``numpy.ndarray`` ``[batch_size, *shape]`` in
+    the server's own memory. That memory is yours as long as anything refers to it: an array, a
+    slice, a reshape, a tensor that shares it; also after the server is gone. When the last of them
+    goes, the server may fill it anew.
     """
 
     batch: Any
@@ -76,9 +76,7 @@ class TcpTransport:
             raise OverflowError(f"num_threads must not be negative, got {num_threads}")
 
     def __repr__(self) -> str:
-        return (
-            f"TcpTransport(port={self.port}, num_threads={self.num_threads}, host={self.host!r})"
-        )
+        return f"TcpTransport(port={self.port}, num_threads={self.num_threads}, host={self.host!r})"
 
     def _addresses(self) -> list[str]:
         """Numeric addresses to try in turn."""
@@ -103,8 +101,8 @@ class Server(_core.BaseServer):
         transport: How to listen; omit it to ``submit`` from this process only.
         num_buffers: Batches in the ring. As many may be ready or held at once; with all of them
             held, ``sample`` raises.
-        num_drainers: Accepted for id-echo's sake. There are no such threads: the thread that reads a
-            connection writes the ring.
+        num_drainers: Accepted for id-echo's sake. There are no such threads: the thread that reads
+            a connection writes the ring.
         producer_queue_size: Accepted for id-echo's sake. There is no queue before the ring.
         pin_host_memory: Page-lock the ring with CUDA. Kept, or a ``RuntimeError`` that tells all
             that was tried.
@@ -183,9 +181,8 @@ class Server(_core.BaseServer):
     ) -> Sample | None:
         """``sample`` for coroutines, on the running event loop.
 
-        A batch that is ready is returned without suspending. When cancelled, no batch is lost. As it
-        cannot know who will drop them, it raises if the whole ring is held by anybody, unless
-        ``wait_for_release``.
+        A batch that is ready is returned without suspending. When cancelled, no batch is lost. It
+        raises if the next batch needs a buffer that anybody holds, unless ``wait_for_release``.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         collected = False
@@ -252,8 +249,8 @@ class Server(_core.BaseServer):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a rondo.Server cannot be pickled: it is memory and sockets of this process. Give actors "
-            "the host and the port, and let each make a rondo.TcpClient"
+            "a rondo.Server cannot be pickled: it is memory and sockets of this process. Give "
+            "actors the host and the port, and let each make a rondo.TcpClient"
         )
 
 

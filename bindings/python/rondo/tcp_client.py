@@ -42,8 +42,8 @@ class TcpClient(_core.BaseClient):
         connect_timeout: Seconds for name resolution, connecting and the greeting together; None
             leaves it to the system.
 
-    Raises ``ConnectionRefusedError``, ``socket.gaierror``, ``TimeoutError`` or another ``OSError`` if
-    there is no connection; ``ValueError`` if the peer is no such server, or its samples differ.
+    Raises ``ConnectionRefusedError``, ``socket.gaierror``, ``TimeoutError`` or another ``OSError``
+    if there is no connection; ``ValueError`` if the peer is no such server, or its samples differ.
 
     Thread-safe. All clients of a process share one background thread. Not to be used in a forked
     child.
@@ -80,6 +80,6 @@ class TcpClient(_core.BaseClient):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a rondo.TcpClient cannot be pickled: it is a connection of this process. Give the other "
-            "process the host and the port, and let it make its own"
+            "a rondo.TcpClient cannot be pickled: it is a connection of this process. Give the "
+            "other process the host and the port, and let it make its own"
         )

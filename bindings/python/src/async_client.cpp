@@ -204,10 +204,12 @@ void add_async_client(py::module_& module) {
         .def("_send_many", &BaseAsyncClient::send_many)
         .def("_wait", &BaseAsyncClient::wait)
         .def("_close", &BaseAsyncClient::close)
-        .def_property_readonly("in_flight", &BaseAsyncClient::in_flight)
-        .def_property_readonly("closed",
-                               [](const BaseAsyncClient& client) { return !client.was_open(); })
-        .def_property_readonly("spec", &BaseAsyncClient::spec);
+        .def_property_readonly("in_flight", &BaseAsyncClient::in_flight,
+                               "Samples sent and not acknowledged.")
+        .def_property_readonly(
+            "closed", [](const BaseAsyncClient& client) { return !client.was_open(); },
+            "Whether it is not connected, or either side has closed.")
+        .def_property_readonly("spec", &BaseAsyncClient::spec, "The arrays of a sample, as text.");
 }
 
 }  // namespace rondo::python

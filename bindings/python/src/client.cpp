@@ -146,17 +146,27 @@ void add_client(py::module_& module) {
              py::arg("host"), py::arg("port"), py::arg("tree"), py::arg("max_in_flight"),
              py::arg("connect_timeout"))
         .def("send", &BaseClient::send, py::arg("data"), py::kw_only(),
-             py::arg("timeout") = py::none())
+             py::arg("timeout") = py::none(),
+             "Sends one sample; waits while `max_inflight_msgs` are not acknowledged. When it "
+             "returns, the arrays may be changed; `wait` tells that the server has it.\n\n"
+             "Raises TimeoutError after `timeout` seconds, ConnectionClosedError if the connection "
+             "is closed, ValueError or TypeError if the tree does not fit.")
         .def("send_many", &BaseClient::send_many, py::arg("trees"), py::kw_only(),
-             py::arg("timeout") = py::none())
+             py::arg("timeout") = py::none(), "Sends samples, in order, in one call.")
         .def("send_batch", &BaseClient::send_batch, py::arg("data"), py::kw_only(),
-             py::arg("timeout") = py::none())
-        .def("wait", &BaseClient::wait, py::kw_only(), py::arg("timeout") = py::none())
-        .def("close", &BaseClient::close, py::kw_only(), py::arg("timeout") = 5.0)
-        .def_property_readonly("in_flight", &BaseClient::in_flight)
-        .def_property_readonly("closed",
-                               [](const BaseClient& client) { return !client.was_open(); })
-        .def_property_readonly("spec", &BaseClient::spec);
+             py::arg("timeout") = py::none(),
+             "Sends the samples that are stacked in a tree, `[n, *shape]` in each leaf.")
+        .def("wait", &BaseClient::wait, py::kw_only(), py::arg("timeout") = py::none(),
+             "Waits until every sample sent before is in the server's ring.")
+        .def("close", &BaseClient::close, py::kw_only(), py::arg("timeout") = 5.0,
+             "Waits for the acknowledgements, closes, and returns how many did not come. "
+             "Idempotent.")
+        .def_property_readonly("in_flight", &BaseClient::in_flight,
+                               "Samples sent and not acknowledged.")
+        .def_property_readonly(
+            "closed", [](const BaseClient& client) { return !client.was_open(); },
+            "Whether either side has closed.")
+        .def_property_readonly("spec", &BaseClient::spec, "The arrays of a sample, as text.");
 }
 
 }  // namespace rondo::python

@@ -12,18 +12,27 @@ namespace {
 struct Number {
     const char* name;
     std::uint64_t SampleInfo::*field;
+    const char* meaning;
 };
 constexpr std::array numbers{
-    Number{"store_size", &SampleInfo::store_size},
-    Number{"active_connections", &SampleInfo::active_connections},
-    Number{"queue_depth_sum", &SampleInfo::queue_depth_sum},
-    Number{"queue_depth_max", &SampleInfo::queue_depth_max},
-    Number{"push_blocked_count", &SampleInfo::push_blocked_count},
-    Number{"samples_inserted_total", &SampleInfo::samples_inserted_total},
-    Number{"notify_count", &SampleInfo::notify_count},
-    Number{"cas_success_total", &SampleInfo::cas_success_total},
-    Number{"cas_failure_total", &SampleInfo::cas_failure_total},
-    Number{"reservation_retries_total", &SampleInfo::reservation_retries_total},
+    Number{"store_size", &SampleInfo::store_size,
+           "Samples in complete batches, this one included."},
+    Number{"active_connections", &SampleInfo::active_connections, "Clients that are connected."},
+    Number{"queue_depth_sum", &SampleInfo::queue_depth_sum,
+           "Producers that wait for room: no samples are queued."},
+    Number{"queue_depth_max", &SampleInfo::queue_depth_max,
+           "1 if one waits, since each holds back one sample."},
+    Number{"push_blocked_count", &SampleInfo::push_blocked_count,
+           "Times that the ring was full for somebody."},
+    Number{"samples_inserted_total", &SampleInfo::samples_inserted_total,
+           "Samples inserted so far."},
+    Number{"notify_count", &SampleInfo::notify_count, "Waits that were woken."},
+    Number{"cas_success_total", &SampleInfo::cas_success_total,
+           "Reservations. Like the two below 0 unless the package was built for it."},
+    Number{"cas_failure_total", &SampleInfo::cas_failure_total,
+           "Reservations tried again, since another producer was faster."},
+    Number{"reservation_retries_total", &SampleInfo::reservation_retries_total,
+           "Reservations tried again for any reason."},
 };
 
 double seconds(std::chrono::nanoseconds duration) {
@@ -47,13 +56,13 @@ std::string repr(const HistSnapshot& snapshot) {
 
 void add_histogram(py::module_& module) {
     py::class_<HistSnapshot>(module, "HistSnapshot", "A summary of durations, in nanoseconds.")
-        .def_readonly("count", &HistSnapshot::count)
-        .def_readonly("min_ns", &HistSnapshot::min_ns)
-        .def_readonly("max_ns", &HistSnapshot::max_ns)
-        .def_readonly("mean_ns", &HistSnapshot::mean_ns)
-        .def_readonly("p50_ns", &HistSnapshot::p50_ns)
-        .def_readonly("p90_ns", &HistSnapshot::p90_ns)
-        .def_readonly("p99_ns", &HistSnapshot::p99_ns)
+        .def_readonly("count", &HistSnapshot::count, "How many were measured.")
+        .def_readonly("min_ns", &HistSnapshot::min_ns, "The shortest.")
+        .def_readonly("max_ns", &HistSnapshot::max_ns, "The longest.")
+        .def_readonly("mean_ns", &HistSnapshot::mean_ns, "Their mean.")
+        .def_readonly("p50_ns", &HistSnapshot::p50_ns, "As many percent were shorter.")
+        .def_readonly("p90_ns", &HistSnapshot::p90_ns, "As many percent were shorter.")
+        .def_readonly("p99_ns", &HistSnapshot::p99_ns, "As many percent were shorter.")
         .def("__repr__", [](const HistSnapshot& snapshot) { return repr(snapshot); });
 }
 
@@ -63,12 +72,18 @@ void add_info(py::module_& module) {
     add_histogram(module);
     py::class_<SampleInfo> info{module, "SampleInfo",
                                 "The server's numbers at the moment a batch was taken."};
-    for (const Number& number : numbers) info.def_readonly(number.name, number.field);
-    info.def_readonly("drain_round", &SampleInfo::drain_round)
-        .def_readonly("memcpy", &SampleInfo::memcpy)
-        .def_readonly("queue_dwell", &SampleInfo::queue_dwell)
-        .def_property_readonly("batch_age_seconds",
-                               [](const SampleInfo& of) { return seconds(of.batch_age); })
+    for (const Number& number : numbers) {
+        info.def_readonly(number.name, number.field, number.meaning);
+    }
+    info.def_readonly("drain_round", &SampleInfo::drain_round,
+                      "Of a connection's turn that took samples in. Like the two below empty "
+                      "unless the package was built for it.")
+        .def_readonly("memcpy", &SampleInfo::memcpy, "Of filling the slots of one reservation.")
+        .def_readonly("queue_dwell", &SampleInfo::queue_dwell,
+                      "Of a sample, from its first byte to its commit.")
+        .def_property_readonly(
+            "batch_age_seconds", [](const SampleInfo& of) { return seconds(of.batch_age); },
+            "Since the batch's first slot was taken.")
         .def("__repr__", [](const SampleInfo& of) { return repr(of); });
 }
 

@@ -199,7 +199,12 @@ void add_server(py::module_& module) {
                                      wait_for_release ? WhenHeld::wait : WhenHeld::raise);
             },
             py::kw_only(), py::arg("timeout") = py::none(), py::arg("writable") = false,
-            py::arg("wait_for_release") = false)
+            py::arg("wait_for_release") = false,
+            "Waits for the next batch; None once the server is closed and empty.\n\n"
+            "Raises TimeoutError after `timeout` seconds, and RuntimeError if the next batch needs "
+            "a "
+            "buffer that is held by a batch which this thread took, unless `wait_for_release`. The "
+            "arrays are read-only unless `writable`.")
         .def("_try_sample", &BaseServer::try_sample, py::arg("writable"))
         .def(
             "_wait_for_batch",
@@ -210,13 +215,20 @@ void add_server(py::module_& module) {
             },
             py::arg("bridge"), py::arg("future"), py::arg("timeout"), py::arg("wait_for_release"))
         .def("submit", &BaseServer::submit, py::arg("data"), py::kw_only(),
-             py::arg("timeout") = py::none())
+             py::arg("timeout") = py::none(),
+             "Inserts one sample from this process; waits while the ring is full.\n\n"
+             "Raises TimeoutError after `timeout` seconds, ConnectionClosedError if the server is "
+             "closed, ValueError or TypeError if the tree does not fit.")
         .def("submit_batch", &BaseServer::submit_batch, py::arg("data"), py::kw_only(),
-             py::arg("timeout") = py::none())
-        .def("close", &BaseServer::close)
-        .def("metrics", &BaseServer::metrics)
+             py::arg("timeout") = py::none(),
+             "Inserts the samples that are stacked in a tree, `[n, *shape]` in each leaf.")
+        .def("close", &BaseServer::close,
+             "Takes no more samples. The complete batches that remain can still be sampled. "
+             "Idempotent.")
+        .def("metrics", &BaseServer::metrics,
+             "What the server knows about itself now: counters (`*_total`) and gauges.")
         .def("_reset_histograms", &BaseServer::reset_histograms)
-        .def_property_readonly("spec", &BaseServer::spec);
+        .def_property_readonly("spec", &BaseServer::spec, "The arrays of a sample, as text.");
 }
 
 }  // namespace rondo::python

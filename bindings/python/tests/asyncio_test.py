@@ -273,7 +273,7 @@ def test_a_loop_may_close_with_calls_pending(make_server, example):
     tasks.clear()
     del loop, task
     gc.collect()
-    while gone() is not None:  # once the background thread has heard of it, and we let go of the GIL
+    while gone() is not None:  # the background thread hears of it, and we let go of the GIL
         time.sleep(0)
     # Nobody stands in the way of those who are left.
     fill(server, example, 9, 1)

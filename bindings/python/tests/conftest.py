@@ -6,6 +6,7 @@ import pytest
 
 import rondo
 
+
 @pytest.fixture
 def make_server():
     """Makes started servers on loopback."""

@@ -28,7 +28,10 @@ def test_the_tree_has_the_same_structure_and_shares_the_memory():
     _, sample = taken()
     tree = sample.dlpack
     assert tree.keys() == sample.batch.keys() and type(tree["n"]) is tuple
-    for exported, array in ((tree["obs"], sample.batch["obs"]), (tree["n"][1], sample.batch["n"][1])):
+    for exported, array in (
+        (tree["obs"], sample.batch["obs"]),
+        (tree["n"][1], sample.batch["n"][1]),
+    ):
         assert exported.__dlpack_device__() == (1, 0)
         back = np.from_dlpack(exported)
         assert back.dtype == array.dtype and back.shape == array.shape

@@ -29,9 +29,7 @@ def test_clients_and_servers_of_both_packages_understand_each_other(server, clie
     # that waits for room: so the ring takes all, and nobody closes before all has come.
     learner = start("learner.py", server, BATCH, ACTORS * SAMPLES // BATCH)
     port = learner.stdout.readline().strip()
-    actors = [
-        start("actor.py", client, port, actor * SAMPLES, SAMPLES) for actor in range(ACTORS)
-    ]
+    actors = [start("actor.py", client, port, actor * SAMPLES, SAMPLES) for actor in range(ACTORS)]
     for actor in actors:
         assert actor.stdout.readline() == "acknowledged\n"
     numbers = list(map(int, learner.stdout.readline().split()))

@@ -46,7 +46,7 @@ HOLDERS = {
     "asarray": lambda sample: np.asarray(sample.batch["obs"]),
     "from_dlpack": lambda sample: np.from_dlpack(sample.batch["obs"]),
     "an iterator": lambda sample: sample.batch["obs"].flat,
-    "a closure": lambda sample: (lambda: sample.batch),
+    "a closure": lambda sample: lambda: sample.batch,
 }
 
 

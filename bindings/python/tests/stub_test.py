@@ -21,7 +21,9 @@ def test_the_package_is_strictly_typed(tmp_path):
 
 
 def test_the_stubs_say_what_the_module_has(tmp_path):
-    result = mypy("mypy.stubtest", "rondo", "--allowlist", ALLOWED, "--ignore-unused-allowlist", cwd=tmp_path)
+    result = mypy(
+        "mypy.stubtest", "rondo", "--allowlist", ALLOWED, "--ignore-unused-allowlist", cwd=tmp_path
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 

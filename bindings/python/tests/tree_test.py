@@ -2,7 +2,6 @@
 """Which trees and arrays can be sent, and what is said of the others."""
 
 import collections
-import dataclasses
 
 import ml_dtypes
 import numpy as np
@@ -99,7 +98,10 @@ def test_dicts_come_back_in_the_order_of_the_example_but_travel_sorted():
 def test_another_kind_of_container_with_the_same_paths_is_taken():
     batch = there_and_back(
         {"y": np.zeros(1), "x": np.zeros(2)},
-        [Point(np.full(2, 1.0), np.full(1, 2.0)), collections.OrderedDict(x=np.zeros(2), y=np.ones(1))],
+        [
+            Point(np.full(2, 1.0), np.full(1, 2.0)),
+            collections.OrderedDict(x=np.zeros(2), y=np.ones(1)),
+        ],
     )
     np.testing.assert_array_equal(batch["x"], [[1, 1], [0, 0]])
     np.testing.assert_array_equal(batch["y"], [[2], [1]])
@@ -138,7 +140,9 @@ def test_the_other_byte_order_is_converted():
 
 @pytest.fixture
 def server():
-    return rondo.Server({"obs": np.zeros((2, 3), np.float32), "n": {"r": np.zeros((), np.int64)}}, 1)
+    return rondo.Server(
+        {"obs": np.zeros((2, 3), np.float32), "n": {"r": np.zeros((), np.int64)}}, 1
+    )
 
 
 GOOD = {"obs": np.zeros((2, 3), np.float32), "n": {"r": np.int64(1)}}
@@ -205,7 +209,9 @@ def test_arrays_of_others_are_asked_for_theirs(server):
 
 
 def test_a_dimension_of_zero_is_sent_as_nothing():
-    batch = there_and_back({"x": np.zeros((0, 3)), "y": np.zeros(1)}, [{"x": np.zeros((0, 3)), "y": np.ones(1)}])
+    batch = there_and_back(
+        {"x": np.zeros((0, 3)), "y": np.zeros(1)}, [{"x": np.zeros((0, 3)), "y": np.ones(1)}]
+    )
     assert batch["x"].shape == (1, 0, 3)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every wait has a time-out, ends at close, at Ctrl-C and when the peer dies, and lets others run."""
+"""Waits have time-outs, end at close, at Ctrl-C and when the peer dies, and let others run."""
 
 import os
 import pathlib
