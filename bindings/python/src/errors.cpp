@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "errors.hpp"
 
+#include "waits.hpp"
+
 #include <cerrno>
 #include <netdb.h>
 
@@ -33,6 +35,7 @@ void raise(PyObject* type, const std::string& message) {
 }
 
 void raise_connection_closed(const std::string& message) {
+    stay_here_at_exit();
     raise(connection_closed_error, message);
 }
 

@@ -74,7 +74,10 @@ py::object BaseServer::to_python(Batch batch, bool writable) const {
 py::object BaseServer::sample(std::optional<double> timeout, bool writable, WhenHeld held) {
     auto batch = server().try_sample();
     if (batch && *batch) return to_python(std::move(**batch), writable);
-    if (!batch && batch.error().code == SampleError::Code::closed) return py::none();
+    if (!batch && batch.error().code == SampleError::Code::closed) {
+        stay_here_at_exit();
+        return py::none();
+    }
     return wait_for_sample(deadline_of(timeout), writable, held);
 }
 

@@ -16,6 +16,12 @@ WithoutGil::~WithoutGil() noexcept(false) {
     PyEval_RestoreThread(state_);
 }
 
+void stay_here_at_exit() {
+    if (was_exit_begun() && !on_main_thread()) {
+        const WithoutGil for_good;
+    }
+}
+
 Deadline deadline_of(const std::optional<double>& timeout) {
     if (!timeout) return {};
     if (std::isnan(*timeout)) throw py::value_error{"timeout must be a number of seconds, got nan"};

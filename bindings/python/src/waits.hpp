@@ -23,6 +23,10 @@ private:
     PyThreadState* state_;
 };
 
+/// At the exit of the interpreter everything is closed, which a daemon thread could take for news:
+/// it waits here instead, until the process is gone. Called with the GIL held.
+void stay_here_at_exit();
+
 template <typename Function>
 auto without_gil(const Function& function) {
     const WithoutGil released;
