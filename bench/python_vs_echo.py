@@ -5,8 +5,9 @@
 
 PYTHON: an interpreter that can import the package (rondo, or echo); without the second one an
 environment with id-echo is made. Over loopback a learner and four actors are processes;
-`submit` and the learner's cost for a batch are measured in one process. All runs are interleaved;
-ratios are taken round by round.
+`submit` and the learner's cost for a batch are measured in one process. `send_many` has 1,024
+samples in flight, id-echo's clients then too. All runs are interleaved; ratios are taken round by
+round.
 """
 
 import argparse
@@ -32,6 +33,8 @@ SPECS = spec_text.read_specs()
 BATCH = {"tiny": (1024, 1024), "k1": (256, 256), "k68": (32, 32), "large": (32, 8)}
 NUM_BUFFERS = 3
 MANY = 256  # samples of one send_many: 1 MiB at most
+# Samples in flight: the default of both, and more than one send_many sends.
+IN_FLIGHT = {"send": 32, "send_many": 1024}
 # Metric, sizes, and the ratio of rondo to id-echo that is aimed at.
 TARGETS = (
     ("send", ("tiny", "k1"), 4), ("send", ("k68", "large"), 2),
@@ -45,7 +48,9 @@ LEARNER_NS = 8_000  # for a batch of 5 arrays
 def tree(size, seed):
     from children import random_sample
     arrays = spec_text.parse(SPECS[size])
-    return {array.path: value for array, value in zip(arrays, random_sample(arrays, seed))}
+    # Interned, as literals in an actor's code are.
+    return {sys.intern(array.path): value
+            for array, value in zip(arrays, random_sample(arrays, seed))}
 
 
 def learn(package, size):
@@ -70,11 +75,12 @@ def actors(package, size, call, port):
     many = [samples[i % SOURCES] for i in range(max(1, min(MANY, 2 ** 20 // size_of(size))))]
 
     def connect(*_):
-        return package.TcpClient("127.0.0.1", port, samples[0])
+        return package.TcpClient("127.0.0.1", port, samples[0],
+                                 max_inflight_msgs=IN_FLIGHT[call])
 
     def act(client):
         while True:
-            if call == "send_many":
+            if call == "send_many" and package.__name__ == "rondo":
                 client.send_many(many)
             else:
                 for sample in samples:
@@ -121,7 +127,7 @@ def measure_once(python, package, size, cores):
     """Metric -> value; samples per second, but `learner_ns`."""
     module = {"rondo": "rondo", "id-echo": "echo"}[package]
     values = {}
-    for call in ("send", "send_many") if package == "rondo" else ("send",):
+    for call in IN_FLIGHT:
         try:
             result = programs.measure(command(python, module, "--learn", size),
                                       command(python, module, "--act", size, "--call", call),
@@ -142,10 +148,10 @@ def spread(rows, package, metric):
 
 
 def ratio(rows, metric):
-    """id-echo has no send_many: its send is what there is to compare with."""
-    other = "send" if metric == "send_many" else metric
-    ratios = [ours[metric] / theirs[other] for ours, theirs in zip(rows["rondo"], rows["id-echo"])
-              if metric in ours and other in theirs]
+    """id-echo has no send_many: its send with as many in flight is what there is to compare with.
+    """
+    ratios = [ours[metric] / theirs[metric] for ours, theirs in zip(rows["rondo"], rows["id-echo"])
+              if metric in ours and metric in theirs]
     return Spread.of(ratios) if ratios else None
 
 

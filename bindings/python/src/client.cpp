@@ -78,7 +78,9 @@ void BaseClient::send_many(const py::iterable& trees, std::optional<double> time
 
 void BaseClient::send_copies(const py::iterable& trees, Deadline deadline) {
     const std::uint64_t payload = std::max<std::uint64_t>(tree_->spec().payload_bytes(), 1);
-    Rows rows{tree_->spec(), std::clamp<std::uint64_t>(chunk_bytes / payload, 1, 16'384)};
+    Rows rows =
+        rows_ ? *std::exchange(rows_, {})
+              : Rows{tree_->spec(), std::clamp<std::uint64_t>(chunk_bytes / payload, 1, 16'384)};
     for (const py::handle tree : trees) {
         rows.add(tree_->take(py::reinterpret_borrow<py::object>(tree)).bytes());
         if (!rows.full()) continue;
@@ -86,6 +88,8 @@ void BaseClient::send_copies(const py::iterable& trees, Deadline deadline) {
         rows.clear();
     }
     if (rows.count() > 0) send_rows(rows.stacked(), rows.count(), deadline);
+    rows.clear();
+    rows_ = std::move(rows);
 }
 
 void BaseClient::send_rows(std::span<const ArrayBytes> stacked, std::size_t count,

@@ -3,6 +3,7 @@
 
 #include "process.hpp"
 #include "python.hpp"
+#include "rows.hpp"
 #include "tree.hpp"
 #include <rondo/blocking_tcp_client.hpp>
 #include <rondo/deadline.hpp>
@@ -50,6 +51,7 @@ private:
     std::string peer_;
     std::shared_ptr<Tree> tree_;
     OfProcess<BlockingTcpClient> client_;
+    std::optional<Rows> rows_;  // of the last send_many, for the next; not while one is under way
 };
 
 void add_client(py::module_& module);
