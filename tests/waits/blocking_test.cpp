@@ -4,6 +4,7 @@
 #include <rondo/detail/blocking_retry.hpp>
 
 #include <atomic>
+#include <csignal>
 #include <random>
 #include <thread>
 #include <vector>
@@ -33,6 +34,39 @@ TEST_CASE("Wait: a blocking operation looks again before it sleeps") {
     const auto gate = std::make_shared<Gate>();
     gate->on_enqueue = [&] { gate->add(1); };
     CHECK(blocking_retry(*gate, TakeToken{gate}, {}) == Got::token);
+}
+
+TEST_CASE("Wait: a thread is woken once for each wake, also by one that came first") {
+    rondo::detail::BlockingWaiter waiter;
+    CHECK_FALSE(waiter.wait(Deadline{Deadline::Clock::now()}));
+    waiter.wake();
+    CHECK(waiter.wait({}));
+    CHECK_FALSE(waiter.wait(1ms));
+    waiter.wake();
+    CHECK(waiter.wait(Deadline{Deadline::Clock::now()}));
+}
+
+TEST_CASE("Wait: a signal ends no wait") {
+    static std::atomic<int> handled{0};
+    struct sigaction before {};
+    struct sigaction count {};
+    count.sa_handler = [](int) { ++handled; };  // without SA_RESTART: calls end with EINTR
+    REQUIRE(::sigaction(SIGUSR1, &count, &before) == 0);
+    rondo::detail::BlockingWaiter waiter;
+    std::atomic<bool> woken{false};
+    std::thread waiting{[&] {
+        (void)waiter.wait(1h);
+        woken = true;
+    }};
+    for (int signals = 1; signals <= 20; ++signals) {
+        REQUIRE(::pthread_kill(waiting.native_handle(), SIGUSR1) == 0);
+        while (handled < signals) std::this_thread::yield();
+    }
+    CHECK_FALSE(woken);
+    waiter.wake();
+    waiting.join();
+    CHECK(woken);
+    REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
 }
 
 TEST_CASE("Wait: threads are woken in order, and refused ones wait on") {

@@ -5,39 +5,25 @@
 #include <rondo/detail/async_retry.hpp>
 #include <rondo/detail/waiter.hpp>
 
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
 namespace rondo::detail {
 
 /// A thread that waits. Lives on that thread's stack; used again after each refusal.
+///
+/// A futex rather than a condition variable: the waiting thread may destroy us as soon as it is
+/// free, so `notify` would have to stay under the lock, and who it wakes would run into that lock.
 class BlockingWaiter final : public Waiter {
 public:
-    void wake() noexcept override {
-        // Notified under the lock: the waiting thread may destroy us as soon as it is free.
-        const std::lock_guard lock{mutex_};
-        woken_ = true;
-        changed_.notify_one();
-    }
+    void wake() noexcept override;
 
     /// Consumes a wake; false if the deadline passed first.
-    [[nodiscard]] bool wait(Deadline deadline) {
-        std::unique_lock lock{mutex_};
-        const auto woken = [this] { return woken_; };
-        if (deadline.never()) {
-            changed_.wait(lock, woken);
-        } else if (!changed_.wait_until(lock, deadline.at(), woken)) {
-            return false;
-        }
-        woken_ = false;
-        return true;
-    }
+    [[nodiscard]] bool wait(Deadline deadline) noexcept;
 
 private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool woken_ = false;
+    std::atomic<std::uint32_t> woken_ = 0;
 };
 
 /// The blocking form of an operation: tries, and waits on this thread while it is refused.
