@@ -52,6 +52,7 @@ demo: build ## build, then actors and a learner at work
 bench: bench-build ## ingestion beside id-echo and the machine's limit; 20 min; draws docs/benchmarks
 	@python3 -B bench/ingest/run.py full --out docs/benchmarks/ingest.json
 	@python3 -B bench/ingest/draw.py docs/benchmarks/ingest.json docs/benchmarks
+	@python3 -B bench/ingest/report.py docs/benchmarks/ingest.json >docs/benchmarks/ingest.txt
 bench-quick: bench-build ## the same with 8 connections, 4 sizes and 3 runs; 3 min
 	@python3 -B bench/ingest/run.py quick --out build/bench/quick.json
 .PHONY: bench-build
