@@ -112,9 +112,9 @@ class Ratios(unittest.TestCase):
         self.assertNotIn("id-echo  ", report.text(data))
         self.assertEqual(set(draw.pictures(data)), {"throughput", "cpu"})
 
-    def test_send_many_is_compared_with_the_send_of_id_echo(self):
-        rows = {"k1": {"rondo": [{"send": 40.0, "send_many": 230.0, "learner_ns": 9_000.0}],
-                       "id-echo": [{"send": 10.0}]}}
+    def test_send_many_is_compared_with_id_echo_with_as_many_in_flight(self):
+        rows = {"k1": {"rondo": [{"send": 80.0, "send_many": 230.0, "learner_ns": 9_000.0}],
+                       "id-echo": [{"send": 20.0, "send_many": 10.0}]}}
         table = python_vs_echo.text({"rows": rows})
         self.assertRegex(table, r"send, rondo / id-echo +1 KB +4 .* >= 4 +yes")
         self.assertRegex(table, r"send_many, rondo / id-echo +1 KB +23 .* >= 20 +yes")
