@@ -11,6 +11,7 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -18,6 +19,8 @@
 
 using rondo::Deadline;
 using rondo::detail::async_retry;
+using rondo::detail::ContextWait;
+using rondo::detail::WaitContext;
 using rondo::test::Gate;
 using rondo::test::Got;
 using rondo::test::HandPolled;
@@ -28,6 +31,24 @@ using namespace std::chrono_literals;
 namespace {
 
 using Gots = std::vector<Got>;
+
+/// A wait that says when `shutdown` asks for it, and what became of it.
+struct ScriptedWait final : ContextWait {
+    explicit ScriptedWait(bool claimable_now) : claimable{claimable_now} {}
+
+    void post_completion() override { ++posted; }
+    bool claim() noexcept override {
+        claimed = true;
+        claimed.notify_all();
+        return claimable;
+    }
+    void destroy_unrun() noexcept override { ++destroyed; }
+
+    const bool claimable;  ///< false: a waker has unlinked it from its wait point
+    std::atomic<bool> claimed{false};
+    int posted = 0;
+    int destroyed = 0;
+};
 
 }  // namespace
 
@@ -155,6 +176,22 @@ TEST_CASE("Wait: a handler that dies may end other waits, and begin new ones") {
     survivor.poll();
     CHECK(got == Gots{Got::token, Got::token, Got::token});
     CHECK(gate->waiting() == 0);
+}
+
+TEST_CASE("Wait: an executor that dies waits for a waker that is on its way to it") {
+    WaitContext waits;
+    ScriptedWait unlinked_by_waker{false};
+    ScriptedWait suspended{true};
+    REQUIRE(waits.add(unlinked_by_waker));
+    REQUIRE(waits.add(suspended));
+    std::thread dying{[&] { waits.shutdown(); }};
+    suspended.claimed.wait(false);
+    // `shutdown` holds its lock from there until it waits, so this comes after its look.
+    waits.post(unlinked_by_waker);
+    dying.join();
+    CHECK(suspended.destroyed == 1);
+    CHECK(unlinked_by_waker.destroyed == 1);
+    CHECK(unlinked_by_waker.posted == 0);
 }
 
 TEST_CASE("Wait: an executor that dies while others wake its operations loses no permit") {
