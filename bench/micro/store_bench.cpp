@@ -13,6 +13,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -124,7 +125,7 @@ void ingest(benchmark::State& state, const SampleSpec& spec, std::size_t count) 
 
 [[maybe_unused]] const bool registered = [] {
     for (const auto& [name, spec] : rondo::bench::specs()) {
-        for (const std::size_t count : {1, 8, 32}) {
+        for (const std::size_t count : std::array<std::size_t, 3>{1, 8, 32}) {
             if (count > 1 && spec.payload_bytes() > 8'192) continue;  // one at a time by nature
             const std::string row = name + "/k:" + std::to_string(count);
             benchmark::RegisterBenchmark(("memcpy_floor/" + row).c_str(), memcpy_floor, spec,

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <vector>
 
@@ -25,7 +26,7 @@ TEST_CASE("Stream copy: every alignment and every remainder, and not a byte beyo
     constexpr std::size_t line = 64;
     const Bytes from = random_bytes(6 * line);
     for (std::size_t to_offset = 0; to_offset < line; ++to_offset) {
-        for (const std::size_t from_offset : {0, 1, 8, 63}) {
+        for (const std::size_t from_offset : std::array<std::size_t, 4>{0, 1, 8, 63}) {
             for (std::size_t bytes = 0; bytes <= 4 * line; bytes += (bytes < 130 ? 1 : 31)) {
                 Bytes to(7 * line);
                 const std::size_t begin = to_offset + line;
