@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "support/eventually.hpp"
 #include "wire/greeting.hpp"
 #include <rondo/spec.hpp>
 
 #include <arpa/inet.h>
 #include <cstddef>
 #include <cstdint>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -132,8 +134,11 @@ public:
         connection_ = -1;
     }
 
-    /// As if the process had been killed with data unread: the client gets a reset.
+    /// As if the process had been killed with data unread: the client gets a reset, behind all that
+    /// was said. A reset drops what has not left yet, and the kernel sends many short segments only
+    /// as fast as the client's kernel takes them.
     void reset() {
+        require(eventually([this] { return unacknowledged() == 0; }), "delivery before a reset");
         const linger now{1, 0};
         ::setsockopt(connection_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
         close();
@@ -146,6 +151,13 @@ private:
 
     static void require(bool holds, const char* what) {
         if (!holds) throw std::runtime_error{std::string{"scripted peer: "} + what};
+    }
+
+    /// Bytes said that the client's kernel has not confirmed.
+    [[nodiscard]] int unacknowledged() const {
+        int bytes = 0;
+        require(::ioctl(connection_, SIOCOUTQ, &bytes) == 0, "SIOCOUTQ");
+        return bytes;
     }
 
     static void await(int socket, short event, const char* what) {
