@@ -100,6 +100,12 @@ Connector::Result Connector::give_up(WaitEnd end) {
 
 void Connector::begin() {
     if (host_.empty()) return fail(ConnectError::Code::invalid_option, "the host is empty");
+    // The system's functions take a text that ends there, and would connect to what is before it.
+    if (const auto nul = host_.find('\0'); nul != std::string::npos) {
+        return fail(ConnectError::Code::invalid_option,
+                    "the host has a NUL character at index " + std::to_string(nul) +
+                        ": expected a name or a numeric address");
+    }
     if (port_ == 0) {
         return fail(
             ConnectError::Code::invalid_option,

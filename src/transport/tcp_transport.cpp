@@ -113,7 +113,8 @@ tl::expected<void, ListenError> TcpTransport::start(Ingress ingress) {
 tl::expected<Endpoint, ListenError> TcpTransport::bind() {
     std::error_code error;
     const auto address = asio::ip::make_address(options_.address, error);
-    if (error) {
+    // It reads up to a NUL and takes no notice of what follows.
+    if (error || options_.address.find('\0') != std::string::npos) {
         return tl::unexpected{
             ListenError{ListenError::Code::bad_address,
                         "expected a numeric IPv4 or IPv6 address such as 127.0.0.1 or ::, got \"" +

@@ -149,6 +149,7 @@ TEST_CASE("Client: what cannot be connected with is refused before anything is t
     };
     CHECK(code("", 1, spec_text) == Code::invalid_option);
     CHECK(code("127.0.0.1", 0, spec_text) == Code::invalid_option);
+    CHECK(code({"127.0.0.1\0.example", 18}, 1, spec_text) == Code::invalid_option);
     CHECK(code("127.0.0.1", 1, "x:uint8[0]") == Code::spec_unsuited);
 }
 

@@ -16,6 +16,7 @@
 
 using namespace rondo;
 using namespace rondo::test;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -141,8 +142,9 @@ TEST_CASE("Tcp: a port in use is refused with a sentence, and the server goes on
 }
 
 TEST_CASE("Tcp: what is no numeric address is refused with what was given") {
-    for (const char* address : {"", "localhost", "300.1.1.1", "127.0.0.1:80", "::1::", "[::1]"}) {
-        const ListenError error = refused({.address = address});
+    for (const auto address : {""sv, "localhost"sv, "300.1.1.1"sv, "127.0.0.1:80"sv, "::1::"sv,
+                               "[::1]"sv, "127.0.0.1\0.example"sv}) {
+        const ListenError error = refused({.address = std::string{address}});
         CHECK(error.code == ListenError::Code::bad_address);
         CHECK_THAT(error.message(), contains('"' + std::string{address} + '"'));
     }

@@ -277,6 +277,8 @@ def _at_least(name: str, number: int, least: int) -> int:
     number = operator.index(number)
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
+    if number >= 2**64:
+        raise OverflowError(f"{name} must be less than 2**64, got {number}")
     return number
 
 

@@ -59,6 +59,7 @@ py::object Leaf::take(py::object value, std::optional<Stacked> stacked) const {
         value = owned(PyArray_FROM_O(value.ptr()));
     }
     PyArrayObject* const array = as_array(value);
+    if (!PyArray_CheckExact(array)) refuse_mask(value);
     if (!same_elements(array, element_.descr) || !has_shape(array, stacked)) {
         refuse_array(array, stacked);
     }
@@ -90,6 +91,13 @@ void Leaf::refuse_type(const py::object& value) const {
     raise(PyExc_TypeError,
           "leaf '" + path_ + "' is a " + type + ", not a numpy array: expected " + expected({}) +
               "; convert it with numpy.asarray(value, dtype=" + name_of(element_.descr) + ")");
+}
+
+void Leaf::refuse_mask(const py::object& value) const {
+    if (!py::isinstance(value, py::module_::import("numpy.ma").attr("MaskedArray"))) return;
+    raise(PyExc_TypeError, "leaf '" + path_ +
+                               "' is a masked array, whose mask would not arrive: send "
+                               "value.filled(), or value.data and value.mask as two leaves");
 }
 
 void Leaf::refuse_array(PyArrayObject* array, std::optional<Stacked> stacked) const {

@@ -48,6 +48,7 @@ private:
     [[nodiscard]] bool has_shape(PyArrayObject* array, std::optional<Stacked> stacked) const;
     [[nodiscard]] std::string expected(std::optional<Stacked> stacked) const;
     [[noreturn]] void refuse_type(const py::object& value) const;
+    void refuse_mask(const py::object& value) const;  ///< of a masked array only
     [[noreturn]] void refuse_array(PyArrayObject* array, std::optional<Stacked> stacked) const;
 
     std::string path_;

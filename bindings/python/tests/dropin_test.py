@@ -177,12 +177,16 @@ def test_wrong_arguments_say_what_is_wrong(example):
         Server(example, 1, num_buffers=0)
     with pytest.raises(TypeError):
         Server(example, 4.0)
+    with pytest.raises(OverflowError, match="batch_size must be less than"):
+        Server(example, 2**70)
     with pytest.raises(OverflowError, match="70000"):
         TcpTransport(70000)
     with pytest.raises(ValueError):
         Server({}, 4)
     with pytest.raises(TypeError):
         TcpClient("127.0.0.1", "80", example)
+    with pytest.raises(ValueError, match="NUL character at index 9"):
+        TcpClient("127.0.0.1\0.example", 80, example)
     with pytest.raises(ValueError, match="max_inflight_msgs"):
         TcpClient("127.0.0.1", 80, example, 0)
     with pytest.raises(MemoryError):

@@ -152,6 +152,7 @@ REFUSED = [
     ({**GOOD, "n": {"r": 1.5}}, TypeError, "leaf 'n/r' is a float"),
     ({**GOOD, "obs": [[0.0] * 3] * 2}, TypeError, "leaf 'obs' is a list"),
     ({**GOOD, "obs": "text"}, TypeError, "leaf 'obs' is a str"),
+    ({**GOOD, "obs": np.ma.masked_array(GOOD["obs"])}, TypeError, "leaf 'obs' is a masked array"),
     ({**GOOD, "obs": None}, (TypeError, ValueError), "obs"),
     ({**GOOD, "obs": np.zeros((2, 3), np.int32)}, ValueError, "'obs' is int32.*expected float32"),
     ({**GOOD, "obs": np.zeros((2, 3))}, ValueError, "Payload size 56 != expected 32: leaf 'obs'"),
