@@ -7,7 +7,8 @@ PYTHON: an interpreter that can import the package (rondo, or echo); without the
 environment with id-echo is made. Over loopback a learner and four actors are processes;
 `submit` and the learner's cost for a batch are measured in one process. `send_many` has 1,024
 samples in flight, id-echo's clients then too. All runs are interleaved; ratios are taken round by
-round.
+round. Of large samples, what no package can pass is measured too, as "limit": the raw sender and
+receiver of bench/ingest in place of `send`, a plain copy into the ring in place of `submit`.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import programs
 import report
 import run
 import spec_text
+import variants
 from results import Spread
 
 ACTORS = 4
@@ -40,6 +42,7 @@ TARGETS = (
     ("send", ("tiny", "k1"), 4), ("send", ("k68", "large"), 2),
     ("send_many", ("tiny", "k1"), 20), ("submit", ("tiny", "k1", "k68", "large"), 3),
 )
+LIMITED = ("k68", "large")  # below, a call's own cost is what counts
 LEARNER_NS = 8_000  # for a batch of 5 arrays
 
 
@@ -113,6 +116,23 @@ def in_process(package, size, seconds):
                       "learner_ns": sorted(taking)[median]}))
 
 
+def copy_only(size, seconds):
+    """What `submit` cannot do without: one copy of the bytes, into a ring of the same size."""
+    import numpy as np
+    random = np.random.default_rng(0)
+    samples = [random.integers(1, 256, size_of(size), np.uint8) for _ in range(SOURCES)]
+    ring = np.zeros((NUM_BUFFERS * BATCH[size][1], size_of(size)), np.uint8)
+    ring[:] = 1  # its pages are there
+    rounds = []
+    end = time.monotonic() + seconds
+    while len(rounds) < 3 or time.monotonic() < end:
+        begin = time.perf_counter_ns()
+        for row, slot in enumerate(ring):
+            np.copyto(slot, samples[row % SOURCES])
+        rounds.append((time.perf_counter_ns() - begin) / len(ring))
+    print(json.dumps({"submit": 1e9 / sorted(rounds)[len(rounds) // 2]}))
+
+
 # --- the driver -------------------------------------------------------------------------------
 
 def size_of(size):
@@ -135,11 +155,23 @@ def measure_once(python, package, size, cores):
             values[call] = result["samples_per_second"]
         except programs.Hung as hung:
             print(f"{package}, {call} hung: {hung}", file=sys.stderr)
-    done = subprocess.run(command(python, module, "--in-process", size), capture_output=True,
-                          text=True, timeout=60)
+    return values | output_of(command(python, module, "--in-process", size))
+
+
+def limit_once(python, ingest, size, cores):
+    """The same of the machine; the raw receiver's faster way."""
+    tools = variants.Tools(ingest, None)
+    raw = [programs.measure(*variants.commands(way, size, ACTORS, None, tools), cores, TIMES)
+           for way in ("raw recv", "raw readv")]
+    copied = output_of([python, __file__, "--copy-only", size])
+    return copied | {"send": max(result["samples_per_second"] for result in raw)}
+
+
+def output_of(words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
-        raise SystemExit(f"{package}: {done.stderr}")
-    return values | json.loads(done.stdout)
+        raise SystemExit(f"{' '.join(words)}: {done.stderr}")
+    return json.loads(done.stdout)
 
 
 def spread(rows, package, metric):
@@ -147,10 +179,11 @@ def spread(rows, package, metric):
     return Spread.of(values) if values else None
 
 
-def ratio(rows, metric):
+def ratio(rows, metric, over="rondo", under="id-echo"):
     """id-echo has no send_many: its send with as many in flight is what there is to compare with.
     """
-    ratios = [ours[metric] / theirs[metric] for ours, theirs in zip(rows["rondo"], rows["id-echo"])
+    ratios = [ours[metric] / theirs[metric]
+              for ours, theirs in zip(rows.get(over, []), rows.get(under, []))
               if metric in ours and metric in theirs]
     return Spread.of(ratios) if ratios else None
 
@@ -171,11 +204,14 @@ def target_table(data):
     lines = []
     for metric, sizes, limit in TARGETS:
         for size in sizes:
-            if measured := ratio(data["rows"].get(size, {"rondo": [], "id-echo": []}), metric):
-                least_and_most = " to ".join(map(report.number, measured[1:]))
+            rows = data["rows"].get(size, {})
+            if measured := ratio(rows, metric):
                 lines.append([f"{metric}, rondo / id-echo", report.label(size),
-                              f"{report.number(measured.median)} [{least_and_most}]",
-                              f">= {limit}", "yes" if measured.median >= limit else "NO"])
+                              report.spread(measured), f">= {limit}",
+                              "yes" if measured.median >= limit else "NO"])
+            if measured := ratio(rows, metric, over="limit"):
+                lines.append([f"{metric}, limit / id-echo", report.label(size),
+                              report.spread(measured), "", ""])
     learner = spread(data["rows"].get("k1", {"rondo": []}), "rondo", "learner_ns")
     if learner:
         lines.append(["learner's cost of a batch of 5 arrays", report.label("k1"),
@@ -188,12 +224,17 @@ def drive(args):
     pythons = {"rondo": args.rondo, "id-echo": args.id_echo or run.id_echo_python(args.venv)}
     pythons = {package: python for package, python in pythons.items() if python}
     rows = {size: {package: [] for package in pythons} for size in BATCH}
+    for size in LIMITED:
+        rows[size]["limit"] = []
+    cores = run.cores_of("shared")
     for turn in range(args.runs):
         for size in BATCH:
             for package, python in pythons.items():
                 print(f"round {turn + 1}: {report.label(size)}, {package}", file=sys.stderr)
-                rows[size][package].append(
-                    measure_once(python, package, size, run.cores_of("shared")))
+                rows[size][package].append(measure_once(python, package, size, cores))
+            if size in LIMITED and pythons:
+                rows[size]["limit"].append(
+                    limit_once(python, str(args.build / "bench" / "ingest"), size, cores))
     data = {"machine": run.machine(args.build),
             "settings": {"actors": ACTORS, "batch_size": BATCH, "num_buffers": NUM_BUFFERS,
                          "id_echo": "defaults"}, "rows": rows}
@@ -213,10 +254,12 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=run.ROOT / "build" / "release")
     parser.add_argument("--venv", type=pathlib.Path,
                         default=run.ROOT / "build" / "interop" / "venv")
-    for hidden in ("--package", "--learn", "--act", "--call", "--in-process"):
+    for hidden in ("--package", "--learn", "--act", "--call", "--in-process", "--copy-only"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.copy_only:
+        return copy_only(args.copy_only, 0.5)
     if not args.package:
         return drive(args)
     package = importlib.import_module(args.package)
