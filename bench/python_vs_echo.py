@@ -14,7 +14,9 @@ receiver of bench/ingest in place of `send`, a plain copy into the ring in place
 import argparse
 import importlib
 import json
+import mmap
 import pathlib
+import random
 import subprocess
 import sys
 import time
@@ -118,18 +120,19 @@ def in_process(package, size, seconds):
 
 def copy_only(size, seconds):
     """What `submit` cannot do without: one copy of the bytes, into a ring of the same size."""
-    import numpy as np
-    random = np.random.default_rng(0)
-    samples = [random.integers(1, 256, size_of(size), np.uint8) for _ in range(SOURCES)]
-    ring = np.zeros((NUM_BUFFERS * BATCH[size][1], size_of(size)), np.uint8)
-    ring[:] = 1  # its pages are there
+    length, slots = size_of(size), NUM_BUFFERS * BATCH[size][1]
+    samples = [random.randbytes(length) for _ in range(SOURCES)]
+    memory = mmap.mmap(-1, length * slots)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    memory[:] = b"\1" * len(memory)  # its pages are there
+    ring = [memoryview(memory)[row * length:][:length] for row in range(slots)]
     rounds = []
     end = time.monotonic() + seconds
     while len(rounds) < 3 or time.monotonic() < end:
         begin = time.perf_counter_ns()
         for row, slot in enumerate(ring):
-            np.copyto(slot, samples[row % SOURCES])
-        rounds.append((time.perf_counter_ns() - begin) / len(ring))
+            slot[:] = samples[row % SOURCES]
+        rounds.append((time.perf_counter_ns() - begin) / slots)
     print(json.dumps({"submit": 1e9 / sorted(rounds)[len(rounds) // 2]}))
 
 
@@ -158,12 +161,12 @@ def measure_once(python, package, size, cores):
     return values | output_of(command(python, module, "--in-process", size))
 
 
-def limit_once(python, ingest, size, cores):
+def limit_once(ingest, size, cores):
     """The same of the machine; the raw receiver's faster way."""
     tools = variants.Tools(ingest, None)
     raw = [programs.measure(*variants.commands(way, size, ACTORS, None, tools), cores, TIMES)
            for way in ("raw recv", "raw readv")]
-    copied = output_of([python, __file__, "--copy-only", size])
+    copied = output_of([sys.executable, __file__, "--copy-only", size])
     return copied | {"send": max(result["samples_per_second"] for result in raw)}
 
 
@@ -232,9 +235,9 @@ def drive(args):
             for package, python in pythons.items():
                 print(f"round {turn + 1}: {report.label(size)}, {package}", file=sys.stderr)
                 rows[size][package].append(measure_once(python, package, size, cores))
-            if size in LIMITED and pythons:
+            if size in LIMITED:
                 rows[size]["limit"].append(
-                    limit_once(python, str(args.build / "bench" / "ingest"), size, cores))
+                    limit_once(str(args.build / "bench" / "ingest"), size, cores))
     data = {"machine": run.machine(args.build),
             "settings": {"actors": ACTORS, "batch_size": BATCH, "num_buffers": NUM_BUFFERS,
                          "id_echo": "defaults"}, "rows": rows}

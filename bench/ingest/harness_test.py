@@ -129,12 +129,11 @@ class Ratios(unittest.TestCase):
         self.assertRegex(table, r"submit, limit / id-echo +1 MB +2.9 ")
         self.assertNotIn("send, limit", table)
 
-    def test_from_python_the_limit_of_sending_is_what_raw_programs_reach(self):
+    def test_from_python_the_limit_is_what_raw_programs_and_plain_copies_reach(self):
         with mock.patch.object(python_vs_echo, "TIMES", (0.05, 0.1)):
-            with mock.patch.object(python_vs_echo, "output_of", return_value={"submit": 7}):
-                limit = python_vs_echo.limit_once("python", TOOLS.ingest, "large", CORES)
-        self.assertGreater(limit["send"], 0)
-        self.assertEqual(limit["submit"], 7)
+            limit = python_vs_echo.limit_once(TOOLS.ingest, "large", CORES)
+        self.assertEqual(set(limit), {"send", "submit"})
+        self.assertGreater(min(limit.values()), 0)
 
     def test_a_target_is_missed_on_either_side_of_its_limit(self):
         results = Results(data_of([("tiny", 8, "rondo", [10.0]), ("tiny", 8, "id-echo", [1.0]),
