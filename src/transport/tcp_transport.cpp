@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp_transport.hpp"
 
+#include "spec/text.hpp"
 #include "transport/socket_calls.hpp"
 #include "wire/greeting.hpp"
 #include <rondo/detail/log.hpp>
@@ -117,8 +118,8 @@ tl::expected<Endpoint, ListenError> TcpTransport::bind() {
     if (error || options_.address.find('\0') != std::string::npos) {
         return tl::unexpected{
             ListenError{ListenError::Code::bad_address,
-                        "expected a numeric IPv4 or IPv6 address such as 127.0.0.1 or ::, got \"" +
-                            options_.address + "\""}};
+                        "expected a numeric IPv4 or IPv6 address such as 127.0.0.1 or ::, got " +
+                            in_quotes(options_.address)}};
     }
     const tcp::endpoint wanted{address, options_.port};
     const Endpoint asked{options_.address, options_.port};
