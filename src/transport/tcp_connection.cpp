@@ -81,13 +81,17 @@ asio::awaitable<void> TcpConnection::read_samples() {
         const Next next = !held_.empty() && held_.size() >= payload_ ? insert_held()
                           : payload_ <= largest_buffered             ? read_small()
                                                                      : read_large();
-        if (next == Next::stop) co_return;
-        if (next != Next::read_on) {
+        if (next == Next::stop) co_return;  // the acks go out as we linger
+        const bool waits = next != Next::read_on && next != Next::yield;
+        const bool turn_over = waits || ++rounds == rounds_in_turn;
+        if (turn_over) {
             rounds = 0;
+            send_acks();
+        }
+        if (waits) {
             const bool go_on = co_await wait_for(next);
             if (!go_on) co_return;
-        } else if (++rounds == rounds_in_turn) {
-            rounds = 0;
+        } else if (turn_over || next == Next::yield) {
             co_await asio::post(io_.context, asio::use_awaitable);
         }
     }
@@ -145,11 +149,14 @@ TcpConnection::Next TcpConnection::read_small() {
     const ServerCore::Taken taken = core_.take_payloads(split.whole.data(), split.samples);
     const auto rest = received.subspan(static_cast<std::size_t>(taken.rows * payload_));
     held_.assign(rest.begin(), rest.end());
-    acknowledge(taken.rows);
+    note_committed(taken.rows);
     if (taken.closed) return Next::stop;
     if (held_.size() >= payload_) return Next::read_on;  // others took the room: it waits for more
-    // A short read has most likely emptied the socket; the reactor knows better than another try.
-    return got.bytes < wanted ? Next::wait_readable : Next::read_on;
+    if (got.bytes == wanted) return Next::read_on;
+    // A short read has most likely emptied the socket. A peer in full flow fills it again while the
+    // others are served: one more try costs less than two calls for the reactor. Of a lone sample
+    // the reactor knows better.
+    return got.bytes >= in_full_flow ? Next::yield : Next::wait_readable;
 }
 
 // Samples that were received while other connections took the room that we had seen.
@@ -158,7 +165,7 @@ TcpConnection::Next TcpConnection::insert_held() {
     const ServerCore::Taken taken = core_.take_payloads(held_.data(), samples);
     held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(taken.rows * payload_));
     held_.shrink_to_fit();  // it may have been a whole receive; from now on it is a tail
-    acknowledge(taken.rows);
+    note_committed(taken.rows);
     if (taken.closed) return Next::stop;
     return taken.rows < samples ? Next::wait_room : Next::read_on;
 }
@@ -204,7 +211,8 @@ TcpConnection::Next TcpConnection::read_in_place(std::uint64_t samples) {
     waited_at_mark_ = false;
     store.commit(*slots);
     counters_.bytes_received.fetch_add(slots->count * payload_ - held, std::memory_order_relaxed);
-    acknowledge(slots->count);
+    note_committed(slots->count);
+    send_acks();  // at once: the peer has room in its window for few of this size
     return Next::read_on;
 }
 
@@ -278,12 +286,17 @@ void TcpConnection::count_truncated(std::size_t held) noexcept {
 
 // --- acks -----------------------------------------------------------------------------------
 
-void TcpConnection::acknowledge(std::uint64_t samples) noexcept {
+void TcpConnection::note_committed(std::uint64_t samples) noexcept {
     counters_.samples_received.fetch_add(samples, std::memory_order_relaxed);
     arrivals_.committed(core_.store().recorder(), samples, !held_.empty());
     acks_pending_ += samples;
-    if (!acks_waiting_) flush_acks();
     if (samples > 0) core_.store().recorder().round_ended(round_began_);
+}
+
+// For small samples at the end of a turn, one call for all of its rounds. A peer whose window is
+// used up does not wait for long: it sends nothing, so the turn ends.
+void TcpConnection::send_acks() noexcept {
+    if (!acks_waiting_) flush_acks();
 }
 
 void TcpConnection::flush_acks() noexcept {

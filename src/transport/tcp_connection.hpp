@@ -53,11 +53,16 @@ private:
     // Payloads above this are read in place, smaller ones through the thread's buffer.
     static constexpr std::uint64_t largest_buffered = 8'192;
 
-    // Rounds that a connection may do before the others on its thread get their turn.
+    // A read of this much is of a peer that most likely goes on sending.
+    static constexpr std::size_t in_full_flow = std::size_t{16} << 10;
+
+    // A turn ends after so many rounds, or when there is something to wait for. Then the others on
+    // the thread are served, and the peer gets its acks.
     static constexpr int rounds_in_turn = 8;
 
     enum class Next : std::uint8_t {
         read_on,        // there may be more to do at once
+        yield,          // there may be more once the others on the thread were served
         wait_readable,  // the kernel has nothing more for us
         wait_room,      // the ring is full
         wait_side,      // the rest of a sample is missing: it needs a side buffer
@@ -77,7 +82,8 @@ private:
     void build_iovecs(const Reservation& slots, std::size_t skipped);
     void count_truncated(std::size_t held) noexcept;
 
-    void acknowledge(std::uint64_t samples) noexcept;
+    void note_committed(std::uint64_t samples) noexcept;
+    void send_acks() noexcept;
     void flush_acks() noexcept;
     void expect_bytes(std::size_t bytes) noexcept;
 
