@@ -105,7 +105,7 @@ def pictures(data):
                        over_sizes("samples_per_second", COLOURS)),
         "cpu": (f"CPU time of the server process, {connections} connections", "ns for a sample",
                 labels, over_sizes("cpu_ns_per_sample", COLOURS)),
-        "latency": ("From send to lease, median, at half of id-echo's throughput",
+        "latency": ("From send to lease, median, at equal load",
                     f"us, {connections} connections", labels,
                     over_sizes("ages.p50_ns", ("rondo", "id-echo"), "latency", 1e-3)),
     }

@@ -73,6 +73,17 @@ class Runs(unittest.TestCase):
         self.assertLessEqual(result["youngest"]["p50_ns"], result["ages"]["p50_ns"])
         self.assertLess(result["ages"]["p99_ns"], 300e9)  # the same clock on both sides
 
+    def test_rondo_is_given_the_load_that_id_echo_took_in_the_same_round(self):
+        def runs(*rates):
+            return {"runs": [{"round": turn, "samples_per_second": rate}
+                             for turn, rate in enumerate(rates) if rate is not None]}
+        id_echo = run.Cell("latency", "tiny", 8, "id-echo")
+        rondo = id_echo._replace(variant="rondo")
+        results = {id_echo._replace(kind="throughput"): runs(90, None, 110, 100),
+                   id_echo: runs(49, 25, None)}
+        self.assertEqual(run.rate_of(id_echo, 1, results), 50)
+        self.assertEqual([run.rate_of(rondo, turn, results) for turn in range(3)], [49, 25, None])
+
     def test_a_server_that_stops_answering_is_killed_and_counted(self):
         silent = [sys.executable, "-c", "import time; print('{\"port\": 1}', flush=True);"
                   "time.sleep(1000)"]

@@ -87,8 +87,9 @@ def text(data):
     results = Results(data)
     parts = [about(data), throughput_table(results)]
     if any(kind == "latency" for kind, *_ in results.rows):
-        parts += ["From send to lease, at half of id-echo's rate. `youngest`: of each batch only the\n"
-                  "youngest sample, so without the time in which the batch filled.",
+        parts += ["From send to lease. id-echo was given half of the samples/s that it can take, rondo what\n"
+                  "id-echo then took. `youngest`: of each batch only the youngest sample, so without\n"
+                  "the time in which the batch filled.",
                   latency_table(results)]
     return "\n\n".join([*parts, target_table(results)])
 

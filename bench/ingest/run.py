@@ -25,7 +25,7 @@ ROOT = programs.HERE.parent.parent
 
 class Cell(NamedTuple):
     """One row of the results: what runs `runs` times."""
-    kind: str  # "throughput", or "latency" at half of id-echo's throughput
+    kind: str  # "throughput", or "latency" at the load of `rate_of`
     size: str
     connections: int
     variant: str
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
                     if variants.available(name, tools):
                         yield Cell("throughput", size, connections, name)
         for size in self.latency:
-            for name in ("rondo", "id-echo"):
+            for name in ("id-echo", "rondo"):  # in this order, see `rate_of`
                 if tools.python is not None:  # else there is no rate to go by
                     yield Cell("latency", size, self.crossed, name)
 
@@ -89,18 +89,23 @@ def id_echo_python(venv):
     return str(python)
 
 
-def rate_of(cell, results):
-    """Half of id-echo's median rate for the same size and connections; None if it only hung."""
-    like = cell._replace(kind="throughput", variant="id-echo")
-    rates = [run["samples_per_second"] for run in results[like]["runs"]]
-    return statistics.median(rates) / 2 if rates else None
+def rate_of(cell, turn, results):
+    """The load of a run of latency, in samples/s; None if id-echo hung, and nothing is known.
+
+    id-echo gets half of its own throughput. rondo gets what id-echo took in the same round: a client
+    of id-echo that sleeps between its samples does not always come to half.
+    """
+    if cell.variant == "id-echo":
+        like = results[cell._replace(kind="throughput")]["runs"]
+        return statistics.median(run["samples_per_second"] for run in like) / 2 if like else None
+    like = results[cell._replace(variant="id-echo")]["runs"]
+    return next((run["samples_per_second"] for run in like if run["round"] == turn), None)
 
 
-def measure(cell, result, cores, times, tools):
+def measure(cell, rate, result, cores, times, tools):
     """Another try after a hang: id-echo's producers can wait for ever for a wake that was lost.
     Each is counted."""
-    commands = variants.commands(cell.variant, cell.size, cell.connections, result.get("rate"),
-                                 tools)
+    commands = variants.commands(cell.variant, cell.size, cell.connections, rate, tools)
     for _ in range(2):
         try:
             return programs.measure(*commands, cores, times)
@@ -116,18 +121,18 @@ def run_rounds(plan, cells, results, cores, tools):
             print(f"{cell.kind}, round {turn + 1} of {plan.runs}, {number} of {len(cells)}: "
                   f"{variants.SIZES[cell.size][0]}, {cell.connections} connections, "
                   f"{cell.variant}", file=sys.stderr)
-            if run := measure(cell, results[cell], cores, plan.times, tools):
-                results[cell]["runs"].append(run | {"round": turn})
+            rate = rate_of(cell, turn, results) if cell.kind == "latency" else None
+            if cell.kind == "latency" and rate is None:
+                continue
+            if run := measure(cell, rate, results[cell], cores, plan.times, tools):
+                results[cell]["runs"].append(run | {"round": turn, "rate": rate})
 
 
 def run(plan, cores, tools):
     cells = list(plan.cells(tools))
     results = {cell: cell._asdict() | {"hung": 0, "runs": []} for cell in cells}
-    run_rounds(plan, [cell for cell in cells if cell.kind == "throughput"], results, cores, tools)
-    latency = [cell for cell in cells if cell.kind == "latency"]
-    for cell in latency:
-        results[cell]["rate"] = rate_of(cell, results)
-    run_rounds(plan, [cell for cell in latency if results[cell]["rate"]], results, cores, tools)
+    for kind in ("throughput", "latency"):
+        run_rounds(plan, [cell for cell in cells if cell.kind == kind], results, cores, tools)
     return [result for result in results.values() if result["runs"] or result["hung"]]
 
 
