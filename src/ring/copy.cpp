@@ -50,12 +50,10 @@ void gather(std::byte* to, std::uint64_t item_bytes, const std::byte* from, std:
         default:
             break;
     }
-    if (count == 1) {
-        std::memcpy(to, from, item_bytes);
-        return;
-    }
+    const bool worth_it =
+        count > 1 && item_bytes >= cache_line;  // else it costs more than it gains
     for (; count > 0; --count, to += item_bytes, from += from_step) {
-        for (std::uint64_t line = 0; line < item_bytes; line += cache_line) {
+        for (std::uint64_t line = 0; worth_it && line < item_bytes; line += cache_line) {
             __builtin_prefetch(to + prefetch_ahead + line, 1);
         }
         std::memcpy(to, from, item_bytes);
